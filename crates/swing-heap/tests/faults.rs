@@ -9,7 +9,8 @@ use common::{Faulty, on_disk};
 use swing_heap::{Handle, HeapError, HeapOptions, ObjectHeap};
 
 fn options(disk_limit: u64) -> HeapOptions {
-    let max_wait = Duration::from_millis(500);
+    // A busy disk may take long for a block.
+    let max_wait = Duration::from_secs(20);
     HeapOptions { budget: 6 << 20, disk_limit, max_wait, ..HeapOptions::default() }
 }
 

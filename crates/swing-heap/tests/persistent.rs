@@ -17,7 +17,8 @@ use swing_heap::{Handle, HeapError, HeapOptions, ObjectHeap, PolicyKind, Recover
 use swing_tier::{Directory, DirectoryOptions};
 
 fn options(budget_mib: u64, disk_limit: u64) -> HeapOptions {
-    let max_wait = Duration::from_secs(2);
+    // A busy disk may take long for a block.
+    let max_wait = Duration::from_secs(20);
     HeapOptions { budget: budget_mib << 20, disk_limit, max_wait, ..HeapOptions::default() }
 }
 

@@ -4,7 +4,7 @@
 use crate::error::{AllocError, FreeError};
 use crate::heap::{Heap, Place};
 use crate::layout::{FAST_ROOT_AT, HEADER_BYTES};
-use crate::memory::Memory;
+use crate::memory::{Changes, Memory};
 use crate::tree::Node;
 use swing::{AreaOffset, ByteLen, WriteError};
 
@@ -14,6 +14,7 @@ impl<M: Memory> Heap<M> {
         self.mem.check_writer()?;
         let _storing = self.mem.storing();
         let mut state = self.state.lock();
+        let _changes = Changes::begin(&*self.mem)?;
         assert!(len.is_power_of_two(), "metadata lies at multiples of its length");
         let grant = self.in_zone(&self.layout.small, &mut state.small, len, len, true)?;
         match grant {
@@ -36,6 +37,7 @@ impl<M: Memory> Heap<M> {
 
     pub(crate) fn set_fast_root(&self, directory: u64) -> Result<(), WriteError> {
         let _state = self.state.lock();
+        let _changes = Changes::begin(&*self.mem)?;
         let bytes = self.bytes();
         assert!(directory >= self.layout.payload_start && directory < self.layout.space.small_zone);
         bytes.barrier(0..HEADER_BYTES)?;
@@ -53,6 +55,7 @@ impl<M: Memory> Heap<M> {
         self.mem.check_writer()?;
         let _storing = self.mem.storing();
         let mut state = self.state.lock();
+        let _changes = Changes::begin(&*self.mem)?;
         let offset = offset.0;
         let now = self.allocated(&state, offset, None)?;
         if len.0 <= now {

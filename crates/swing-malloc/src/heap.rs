@@ -21,7 +21,7 @@ use crate::blocks::{self, LargeBlock};
 use crate::error::{AllocError, FreeError, HeapError};
 use crate::header;
 use crate::layout::{HEADER_BYTES, Layout, RESERVED_OFFSET, SMALL_LIMIT, Zone};
-use crate::memory::{Bytes, Memory};
+use crate::memory::{Bytes, Changes, Memory};
 use crate::options::HeapOptions;
 use crate::placement::Placement;
 use crate::stats::HeapStats;
@@ -190,6 +190,7 @@ impl<M: Memory> Heap<M> {
         self.mem.check_writer()?;
         let _storing = self.mem.storing();
         let mut state = self.state.lock();
+        let _changes = Changes::begin(&*self.mem)?;
         let State { small, data, .. } = &mut *state;
         let layout = &self.layout;
         let (small_zone, data_zone) = (&layout.small, &layout.data);
@@ -270,6 +271,7 @@ impl<M: Memory> Heap<M> {
         self.mem.check_writer()?;
         let _storing = self.mem.storing();
         let mut state = self.state.lock();
+        let _changes = Changes::begin(&*self.mem)?;
         let len = self.allocated(&state, offset, exact)?;
         let extent = self.extent_at(offset);
         let whole = offset.next_multiple_of(extent)..(offset + len) / extent * extent;

@@ -64,9 +64,39 @@ pub unsafe trait Memory: Send + Sync {
     fn is_tracked(&self) -> bool {
         false
     }
+    /// Whether nobody has called [`Memory::break_off`].
+    fn check_whole(&self) -> Result<(), WriteError> {
+        Ok(())
+    }
+    /// A check has failed while metadata was changed, so it may be half changed: nothing uses the
+    /// memory any more, and nothing of it is published.
+    fn break_off(&self) {}
     /// Held while metadata is written: a fork of the process does not freeze the area meanwhile.
     fn storing(&self) -> Option<Storing<'_>> {
         None
+    }
+}
+
+/// A change of metadata. A panic meanwhile makes the memory unusable (INV-AREA-23), before the lock
+/// that this is declared behind is given up.
+pub(crate) struct Changes<'a, M: Memory> {
+    mem: &'a M,
+    /// The thread was unwinding already: what it does meanwhile may well succeed.
+    unwinding: bool,
+}
+
+impl<'a, M: Memory> Changes<'a, M> {
+    pub(crate) fn begin(mem: &'a M) -> Result<Self, WriteError> {
+        mem.check_whole()?;
+        Ok(Changes { mem, unwinding: std::thread::panicking() })
+    }
+}
+
+impl<M: Memory> Drop for Changes<'_, M> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.unwinding {
+            self.mem.break_off();
+        }
     }
 }
 
@@ -210,6 +240,15 @@ unsafe impl Memory for Area {
     fn check_writer(&self) -> Result<(), WriteError> {
         // An empty range asks for nothing but the check.
         Area::make_writable(self, AreaOffset(0)..AreaOffset(0), WriteIntent::Keep)
+    }
+
+    #[inline]
+    fn check_whole(&self) -> Result<(), WriteError> {
+        Area::check_whole(self)
+    }
+
+    fn break_off(&self) {
+        Area::break_off(self);
     }
 
     #[inline]

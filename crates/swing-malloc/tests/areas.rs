@@ -2,9 +2,9 @@
 //! allocating in, while the first goes on as well.
 
 use std::sync::Arc;
-use swing::{Area, WriteIntent};
+use swing::{Area, PublishError, WriteError, WriteIntent};
 use swing::{AreaName, AreaOffset, AreaOptions, ByteLen, ExtentState, Namespace, Publish};
-use swing_malloc::{Heap, HeapError, HeapOptions, Malloc, Memory};
+use swing_malloc::{AllocError, Heap, HeapError, HeapOptions, Malloc, Memory};
 use tempfile::TempDir;
 
 fn namespace() -> (TempDir, Namespace) {
@@ -199,4 +199,22 @@ fn extents_of_any_size_are_given_back_when_they_are_free() {
         let left = area.stats().own.0 - before.0;
         assert!(left < (2 << 20) + 8 * extent.0, "{extent}: {left} bytes");
     }
+}
+
+/// What an allocator has left half changed is neither used nor published.
+#[test]
+fn an_area_that_is_given_up_is_not_published() {
+    let (_dir, namespace) = namespace();
+    let area = Arc::new(namespace.create(&name("broken"), &options()).unwrap());
+    let heap = Heap::create(area.clone(), HeapOptions::default()).unwrap();
+    let block = store(&area, &heap, 100, 1);
+    area.publish(Publish::Shared, b"whole").unwrap();
+    area.check_whole().unwrap();
+    area.break_off();
+    let refused = heap.allocate(ByteLen(100));
+    assert!(matches!(refused, Err(AllocError::Write(WriteError::Broken))), "{refused:?}");
+    let refused = area.publish(Publish::Shared, b"half");
+    assert!(matches!(refused, Err(PublishError::Broken)), "{refused:?}");
+    let snapshot = namespace.hook(&name("broken")).unwrap();
+    assert!(snapshot.payload() == b"whole" && holds(snapshot.base(), block, 1));
 }

@@ -173,7 +173,7 @@ fn threads_end_with_full_caches_while_others_hook() {
         let hooker = scope.spawn(|| {
             let mut hooks = 0;
             while !done.load(SeqCst) || hooks == 0 {
-                let snapshot = namespace.hook_live(world.area.name().unwrap()).unwrap();
+                let snapshot = hook_now(&namespace, &world.area);
                 let area = Arc::new(snapshot.derive(None).unwrap());
                 let hooked = Malloc::open(Heap::open(area).unwrap()).unwrap();
                 let report = hooked.check().unwrap();
@@ -312,7 +312,7 @@ fn reallocating_over_every_border_keeps_the_bytes() {
         (3..25).flat_map(|s| [(1 << s) - 1, 1 << s, (1 << s) + 1]).collect();
     borders.extend(borders.clone().into_iter().rev());
     for next in borders {
-        let hooked = namespace.hook_live(world.area.name().unwrap()).unwrap();
+        let hooked = hook_now(&namespace, &world.area);
         let grant = malloc.reallocate(AreaOffset(offset), ByteLen(next)).unwrap();
         let usable = malloc.usable_size(grant.offset).unwrap();
         assert!(usable == grant.len && usable.0 >= next);

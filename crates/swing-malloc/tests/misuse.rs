@@ -3,10 +3,12 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use common::TestMemory;
 use common::world::World;
-use swing::{AreaOffset, ByteLen};
-use swing_malloc::{FreeError, Malloc, Memory};
+use swing::{AreaOffset, ByteLen, WriteError};
+use swing_malloc::{AllocError, FreeError, Malloc, Memory};
 
 /// Of each kind: in slabs, without slabs, and above what is kept with memory.
 const LENGTHS: [u64; 9] = [16, 48, 100, 1024, 1280, 5000, 32 << 10, 100_000, 4 << 20];
@@ -140,4 +142,34 @@ fn a_cache_with_a_block_twice_is_left_in_order() {
     let blocks: std::collections::HashSet<u64> = (0..400).map(|_| get(&world.malloc, 48)).collect();
     assert_eq!(blocks.len(), 400, "no block is handed out twice");
     assert_eq!(world.malloc.check().unwrap().blocks, 400);
+}
+
+/// What is half changed is not used any more, whatever it was that has met a broken invariant.
+#[test]
+fn after_a_panic_in_a_change_nothing_is_allocated_or_freed() {
+    type Work = fn(&World, u64, u64);
+    let works: [Work; 4] = [
+        |world, _, _| drop(world.malloc.heap().allocate(ByteLen(5000))),
+        |world, _, block| drop(world.malloc.heap().free(AreaOffset(block))),
+        |world, _, _| drop(world.malloc.allocate(ByteLen(100))),
+        |world, cached, _| drop(world.malloc.free(AreaOffset(cached))),
+    ];
+    for work in works {
+        let world = World::new(256 << 20);
+        let cached = get(&world.malloc, 100);
+        let block = world.malloc.heap().allocate(ByteLen(5000)).unwrap().offset.0;
+        world.publish();
+        world.memory.panic_next();
+        let panics = catch_unwind(AssertUnwindSafe(|| work(&world, cached, block)));
+        assert!(panics.is_err(), "it changes metadata that was published");
+        let (malloc, heap) = (&world.malloc, world.malloc.heap());
+        let allocated = [malloc.allocate(ByteLen(100)), heap.allocate(ByteLen(5000))];
+        for refused in allocated {
+            assert!(matches!(refused, Err(AllocError::Write(WriteError::Broken))), "{refused:?}");
+        }
+        let freed = [malloc.free(AreaOffset(cached)), heap.free(AreaOffset(block)), malloc.drain()];
+        for refused in freed {
+            assert!(matches!(refused, Err(FreeError::Write(WriteError::Broken))), "{refused:?}");
+        }
+    }
 }

@@ -43,7 +43,7 @@ fn same_with_the_library(home: &Path, plain: impl Fn() -> Command, command: Comm
     let name = AreaName::new("program").unwrap();
     let expected = ending(plain(), || {});
     let got = ending(command, || {
-        namespace.hook_live(&name).unwrap();
+        common::hook_now(&namespace, &name);
     });
     assert_eq!(got, expected, "{what}");
 }
@@ -118,7 +118,7 @@ here()";
         let command = begun(common::start(home.path(), "python3"));
         let (said, _, signal) = ending(command, || {
             let namespace = Namespace::open(home.path()).unwrap();
-            namespace.hook_live(&AreaName::new("program").unwrap()).unwrap();
+            common::hook_now(&namespace, &AreaName::new("program").unwrap());
         });
         let (plain, _, plainly) = ending(begun(Command::new("python3")), || {});
         assert_eq!(signal, plainly);

@@ -37,7 +37,7 @@ fn hooked(home: &Path, program: &Path, kept: bool) -> Vec<(String, String)> {
     let mut snapshots = Vec::new();
     let command = common::start(home, program.to_str().unwrap());
     transcript(command, |_| {
-        snapshots.push(namespace.hook_live(&name).unwrap());
+        snapshots.push(common::hook_now(&namespace, &name));
         if !kept {
             snapshots.clear();
         }

@@ -125,6 +125,22 @@ fn on_disk() -> Option<tempfile::TempDir> {
     }
 }
 
+/// Probes; for longer where the disk is too busy to write the file in that time.
+fn probe_patiently(
+    path: &std::path::Path,
+    mut options: ProbeOptions,
+    stage: &mut dyn FnMut(Stage),
+) -> Report {
+    loop {
+        match probe::probe(path, &options, stage) {
+            Err(ProbeError::TooSlow { .. }) if options.time < Duration::from_secs(60) => {
+                options.time *= 2;
+            }
+            report => return report.unwrap(),
+        }
+    }
+}
+
 /// INV-PROBE-1.
 #[test]
 fn the_real_file_system_is_left_as_it_was() {
@@ -137,20 +153,22 @@ fn the_real_file_system_is_left_as_it_was() {
         ..Default::default()
     };
     let threads = ProbeOptions { engine: Engine::Threads, time: Duration::from_secs(3), ..options };
-    let report = probe::probe(path, &threads, &mut |_| {}).unwrap();
+    let report = probe_patiently(path, threads, &mut |_| {});
     assert!(report.engine.starts_with("pread"), "{}", report.engine);
     let mut stages = Vec::new();
     let mut names = Vec::new();
-    let report = probe::probe(path, &options, &mut |stage| {
+    let report = probe_patiently(path, options, &mut |stage| {
+        if stage == Stage::Writing {
+            stages.clear();
+        }
         stages.push(stage);
         names.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()));
     });
-    let report = report.unwrap();
     assert_eq!(stages, [Stage::Writing, Stage::Chunks, Stage::Domains, Stage::Speed]);
     assert!(names.iter().all(|name| name == "somebody's"), "{names:?}");
     assert_eq!(std::fs::read(path.join("somebody's")).unwrap(), b"data");
     assert_eq!(std::fs::read_dir(path).unwrap().count(), 1);
-    assert!(report.time < Duration::from_secs(20), "{:?}", report.time);
+    assert!(report.time < Duration::from_secs(120), "{:?}", report.time);
     assert!(report.profile.bytes_per_second > 0 && report.profile.cost.kib_ns > 0);
     println!("{:#?}", report.profile);
 

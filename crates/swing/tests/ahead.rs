@@ -105,7 +105,7 @@ fn stores_that_have_moved_on_are_not_followed() {
     }
     let still = area.stats().copied;
     for _ in 0..5 {
-        let snapshot = h.ns.hook_live(&name("a")).unwrap();
+        let snapshot = h.ns.hook_live_with(&name("a"), patient()).unwrap();
         assert!((0..EXTENTS).all(|i| value_in(&snapshot, data_at(i)) == 3));
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -121,7 +121,7 @@ fn settle_without(h: &Home, area: &Area) {
         (0..EXTENTS).for_each(|i| store(area, data_at(i), round));
         assert!(area.stats().copied.get() <= copied + EXTENTS * DATA);
         let copied = area.stats().copied;
-        drop(h.ns.hook_live(&name("a")).unwrap());
+        drop(h.ns.hook_live_with(&name("a"), patient()).unwrap());
         assert_eq!(area.stats().copied, copied);
     }
 }
@@ -240,7 +240,7 @@ fn each_snapshot_is_one_moment_while_copies_are_made() {
             while begin.elapsed() < Duration::from_millis(1500)
                 || hooks.load(Ordering::Relaxed) <= 3
             {
-                let snapshot = h.ns.hook_live(&name("a")).unwrap();
+                let snapshot = h.ns.hook_live_with(&name("a"), patient()).unwrap();
                 let all: Vec<u64> = (0..EXTENTS).map(|i| value_in(&snapshot, data_at(i))).collect();
                 // Extents are stored to in order, each with the number of the round.
                 assert!(all.windows(2).all(|w| w[0] >= w[1]) && all[0] - all[11] <= 1, "{all:?}");

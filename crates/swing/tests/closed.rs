@@ -111,7 +111,7 @@ impl Program {
                 self.seen()
             }
             ["hook_live", text] => {
-                self.view = Some(self.ns.hook_live(&name(text)).unwrap());
+                self.view = Some(self.ns.hook_live_with(&name(text), patient()).unwrap());
                 self.seen()
             }
             ["seen"] => self.seen(),

@@ -297,14 +297,14 @@ fn spawning_another_program_leaves_no_locks_in_it() {
     fill(&area, 0, 8, 1);
     area.publish(Publish::Shared, b"").unwrap();
     let snapshot = h.ns.hook(&name("a")).unwrap();
-    let mut child = std::process::Command::new("sleep").arg("20").spawn().unwrap();
+    let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
     drop(snapshot);
     drop(area);
     let again = h.ns.open_area(&name("a")).unwrap();
     fill(&again, 0, 8, 2);
     again.publish(Publish::Shared, b"").unwrap();
     // `spawn` returns a moment before the new program has closed what it inherited.
-    let by = Instant::now() + Duration::from_secs(10);
+    let by = Instant::now() + Duration::from_secs(60);
     while again.stats().live_manifests > 1 {
         assert!(Instant::now() < by, "the new program holds a lease");
         again.reclaim().unwrap();

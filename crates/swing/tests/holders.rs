@@ -127,7 +127,7 @@ fn info(h: &Home, text: &str) -> AreaInfo {
 
 /// A process that another test is just starting holds what this one had open, for a moment.
 fn assert_gone(h: &Home, text: &str) {
-    let by = Instant::now() + Duration::from_secs(10);
+    let by = Instant::now() + Duration::from_secs(60);
     let hook = loop {
         match h.ns.hook(&name(text)) {
             Ok(_) if Instant::now() < by => std::thread::sleep(Duration::from_millis(5)),

@@ -88,7 +88,7 @@ fn over_the_threshold_hooks_are_refused_until_memory_comes_back() {
     let mut kept = Vec::new();
     let refused = (0..10u64).find(|round| {
         (0..2).for_each(|i| store(&area, data_at(i), *round));
-        match h.ns.hook_live(&name("a")) {
+        match h.ns.hook_live_with(&name("a"), patient()) {
             Ok(snapshot) => kept.push(snapshot),
             Err(HookError::NotHookable { .. }) => return true,
             Err(e) => panic!("{e}"),
@@ -117,7 +117,7 @@ fn an_owner_that_cannot_publish_says_so() {
         let mut hooked = Vec::new();
         for _ in 0..16 {
             store(&area, data_at(0), 1);
-            hooked.push(ns.hook_live(&name("a")).unwrap());
+            hooked.push(ns.hook_live_with(&name("a"), patient()).unwrap());
         }
         drop(hooked);
         // What these were shown is free again, whenever the thread that answers comes to it.
@@ -142,7 +142,7 @@ fn an_owner_that_cannot_publish_says_so() {
     let mut failed = 0;
     for _ in 0..50 {
         let before = stored.load(Ordering::SeqCst);
-        match h.ns.hook_live(&name("a")) {
+        match h.ns.hook_live_with(&name("a"), patient()) {
             Ok(fresh) => assert!(fresh.is_fresh() && value_in(&fresh, data_at(0)) >= before),
             Err(HookError::NotFresh { why: NotFresh::Failed, .. }) => failed += 1,
             Err(e) => panic!("{e}"),
@@ -172,7 +172,7 @@ fn a_guard_makes_moments_consistent() {
     while_storing(&stores, || {
         let mut last = 0;
         for _ in 0..200 {
-            let snapshot = h.ns.hook_live(&name("a")).unwrap();
+            let snapshot = h.ns.hook_live_with(&name("a"), patient()).unwrap();
             if !snapshot.is_mapped(&range(data_at(5), 8)) {
                 continue;
             }
@@ -337,7 +337,7 @@ fn busy_and_dead_owners_leave_their_last_state() {
     let (mut last, mut hooks) = (0, 0);
     // On a busy machine its other thread answers all of these before it comes to its first store.
     while last == 0 || hooks < 50 {
-        let now = newest(&h.ns.hook_live(&name("a")).unwrap());
+        let now = newest(&h.ns.hook_live_with(&name("a"), patient()).unwrap());
         assert!(now >= last && Instant::now() < deadline, "{now} after {last}, {hooks} hooks");
         (last, hooks) = (now, hooks + 1);
     }
@@ -432,7 +432,8 @@ fn a_state_comes_to_the_addresses_of_its_owner() {
         first.allow_live_hooks(true).unwrap();
         store(&first, data_at(0), 1);
         store(&first, data_at(1), 1);
-        let second = ns.hook_live(&name("a")).unwrap().derive(Some(&name("b"))).unwrap();
+        let second =
+            ns.hook_live_with(&name("a"), patient()).unwrap().derive(Some(&name("b"))).unwrap();
         second.allow_live_hooks(true).unwrap();
         for n in 1u64.. {
             store(&first, data_at(0), n);

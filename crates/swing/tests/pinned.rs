@@ -10,10 +10,24 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use common::*;
 use swing::{Area, HookError, NotFresh, Publish, PublishError, tracked};
+
+/// A fork waits for the pins of all areas of the process, and holds the areas meanwhile.
+static FORKS: RwLock<()> = RwLock::new(());
+
+/// For tests that fork.
+fn forks() -> RwLockWriteGuard<'static, ()> {
+    FORKS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For those that do not.
+fn nobody_forks() -> RwLockReadGuard<'static, ()> {
+    FORKS.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The first address of a data extent.
 fn buffer(area: &Area, extent: u64) -> *mut u8 {
@@ -31,6 +45,7 @@ fn live(h: &Home) -> (Area, *mut u8) {
 
 #[test]
 fn what_is_pinned_is_not_frozen_and_goes_on_afterwards() {
+    let _quiet = nobody_forks();
     let h = home();
     let (area, at) = live(&h);
     let pin = tracked::pin(at, 2 * DATA as usize).unwrap();
@@ -40,14 +55,14 @@ fn what_is_pinned_is_not_frozen_and_goes_on_afterwards() {
     assert!(matches!(area.publish(Publish::Shared, b""), Err(PublishError::Pinned)));
     assert!(begin.elapsed() >= tracked::MAX_PINNED);
     assert!(matches!(area.freeze_view(), Err(PublishError::Pinned)));
-    let hooked = h.ns.hook_live(&name("a"));
+    let hooked = h.ns.hook_live_with(&name("a"), patient());
     assert!(matches!(hooked, Err(HookError::NotFresh { why: NotFresh::Pinned, .. })), "{hooked:?}");
     // Stores and pins go on meanwhile.
     store(&area, data_at(1), 2);
     store(&area, data_at(7), 3);
     drop(tracked::pin(at, 100).unwrap());
     drop(second);
-    let hooked = h.ns.hook_live(&name("a")).unwrap();
+    let hooked = h.ns.hook_live_with(&name("a"), patient()).unwrap();
     assert_eq!((value_in(&hooked, data_at(1)), value_in(&hooked, data_at(7))), (2, 3));
     area.publish(Publish::Shared, b"").unwrap();
     // What was frozen becomes writable by a pin, and a pin given up too often is none.
@@ -66,13 +81,14 @@ fn what_is_pinned_is_not_frozen_and_goes_on_afterwards() {
 
 #[test]
 fn whoever_hooks_waits_for_the_end_of_a_pin() {
+    let _quiet = nobody_forks();
     let h = home();
     let (_area, at) = live(&h);
     let pin = tracked::pin(at, 8).unwrap();
     let unpinned = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let hooks = scope.spawn(|| {
-            let hooked = h.ns.hook_live(&name("a")).unwrap();
+            let hooked = h.ns.hook_live_with(&name("a"), patient()).unwrap();
             assert!(unpinned.load(Ordering::SeqCst), "not before");
             value_in(&hooked, data_at(1))
         });
@@ -88,6 +104,7 @@ fn whoever_hooks_waits_for_the_end_of_a_pin() {
 
 #[test]
 fn a_fork_waits_for_the_end_of_a_pin() {
+    let _alone = forks();
     let h = home();
     let (area, at) = live(&h);
     let pin = tracked::pin(at, 8).unwrap();
@@ -119,6 +136,7 @@ fn a_fork_waits_for_the_end_of_a_pin() {
 /// never all at once: they keep nobody waiting for ever.
 #[test]
 fn a_stream_of_pins_holds_up_neither_a_publish_nor_a_fork() {
+    let _alone = forks();
     const THREADS: u64 = 6;
     let h = home();
     let (area, _) = live(&h);
@@ -216,6 +234,7 @@ fn arrive_while_hooking(h: &Home, area: &Area, at: *mut u8, bytes: &[u8], arrive
 
 #[test]
 fn direct_reads_arrive_while_hooks_come() {
+    let _quiet = nobody_forks();
     let len = 2 * DATA as usize;
     let Some((file, bytes)) = direct(len) else { return };
     let h = home();
@@ -300,6 +319,7 @@ impl Drop for Aio {
 
 #[test]
 fn asynchronous_reads_arrive_while_hooks_come() {
+    let _quiet = nobody_forks();
     const PIECES: usize = 16;
     let len = 2 * DATA as usize;
     let (Some((file, bytes)), Some(aio)) = (direct(len), Aio::new()) else { return };
@@ -394,6 +414,7 @@ impl Ring {
 /// A registered buffer: the kernel stores into pages that it has looked up long before.
 #[test]
 fn what_io_uring_reads_into_a_registered_buffer_arrives() {
+    let _quiet = nobody_forks();
     let Some(ring) = Ring::new() else { return };
     let h = home();
     let (area, at) = live(&h);
@@ -405,7 +426,7 @@ fn what_io_uring_reads_into_a_registered_buffer_arrives() {
     let (from, mut to) = std::io::pipe().unwrap();
     let shared = h.ns.hook(&name("a")).unwrap();
     for n in 0..3_u8 {
-        let hooked = h.ns.hook_live(&name("a"));
+        let hooked = h.ns.hook_live_with(&name("a"), patient());
         assert!(matches!(hooked, Err(HookError::NotFresh { why: NotFresh::Pinned, .. })));
         to.write_all(&[n; 8]).unwrap();
         assert_eq!(ring.read(from.as_raw_fd(), at, 8), 8);
@@ -421,6 +442,7 @@ fn what_io_uring_reads_into_a_registered_buffer_arrives() {
 /// What the pins are for, and that these tests would see it.
 #[test]
 fn without_a_pin_the_kernel_stores_into_what_is_frozen() {
+    let _quiet = nobody_forks();
     let Some(ring) = Ring::new() else { return };
     let h = home();
     let (_area, at) = live(&h);

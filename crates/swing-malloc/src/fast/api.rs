@@ -4,7 +4,7 @@ use super::Malloc;
 use super::class::{SLAB_LIMIT, class_of, large_class, size_of};
 use crate::error::AllocError;
 use crate::heap::Grant;
-use crate::memory::Memory;
+use crate::memory::{Changes, Memory};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use swing::{AreaOffset, ByteLen};
@@ -83,6 +83,7 @@ impl<M: Memory + 'static> Malloc<M> {
         self.heap().area().check_writer()?;
         let _storing = self.heap().area().storing();
         let mut central = self.inner.central.lock();
+        let _changes = Changes::begin(&**self.heap().area())?;
         let offset = self.inner.retry(&mut central, |_| {
             self.heap().allocate_exact(ByteLen(size_of(class)), ByteLen(align))
         })?;
@@ -102,6 +103,7 @@ impl<M: Memory + 'static> Malloc<M> {
         // Before the lock: in a forked child its holder may not exist.
         self.heap().area().check_writer().ok()?;
         let _central = self.inner.central.lock();
+        let _changes = Changes::begin(&**self.heap().area()).ok()?;
         let grown = self.heap().grow(offset, len).ok()??;
         assert!(grown >= len && grown >= usable, "it grows");
         // Of a table's block of another length the class below counts, which may be too short.

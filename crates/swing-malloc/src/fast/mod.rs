@@ -55,7 +55,7 @@ pub use stats::MallocStats;
 
 use crate::error::{AllocError, FreeError, HeapError};
 use crate::heap::{Grant, Heap, Pause};
-use crate::memory::Memory;
+use crate::memory::{Changes, Memory};
 use cache::{Cache, find, held, pop, push};
 use central::{Central, Tools};
 use class::{CLASSES, SLAB_CLASSES, cached, cached_warm, class_of, granted, large_class};
@@ -330,6 +330,7 @@ impl<M: Memory + 'static> Malloc<M> {
             local = self.attach()?;
         }
         let mut central = inner.central.lock();
+        let _changes = Changes::begin(&**inner.heap.area())?;
         let tools = inner.tools();
         let Some(local) = local else {
             return inner.retry(&mut central, |central| central.take_one(&tools, class));
@@ -364,6 +365,7 @@ impl<M: Memory + 'static> Malloc<M> {
             local = self.attach().unwrap_or(None);
         }
         let central = inner.central.lock();
+        let _changes = Changes::begin(&**inner.heap.area())?;
         let tools = inner.tools();
         let class = inner
             .learn(offset)
@@ -392,12 +394,14 @@ impl<M: Memory + 'static> Malloc<M> {
     fn attach(&self) -> Result<Option<Local>, AllocError> {
         let inner = &self.inner;
         let mut central = inner.central.lock();
+        let changes = Changes::begin(&**inner.heap.area())?;
         let (slot, gate) = match central.attach(&inner.tools()) {
             Ok(Some(attached)) => attached,
             // A short area may have room for blocks and none for a cache.
             Ok(None) | Err(AllocError::Exhausted { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
+        drop(changes);
         drop(central);
         let owner: Arc<dyn Owner> = inner.clone();
         let local = Local { id: inner.id, slot, gate };
@@ -421,6 +425,7 @@ impl<M: Memory + 'static> Malloc<M> {
         // Before the lock: in a forked child its holder may not exist.
         self.inner.heap.area().check_writer()?;
         let central = self.inner.central.lock();
+        let _changes = Changes::begin(&**self.inner.heap.area())?;
         Gate::close_all(central.gates.iter().flatten().map(|gate| &**gate));
         let tools = self.inner.tools();
         for slot in 0..central.gates.len() as u32 {
@@ -554,6 +559,8 @@ impl<M: Memory + 'static> Owner for Inner<M> {
         }
         let _storing = self.heap.area().storing();
         let mut central = self.central.lock();
+        // What is half changed is left as it is.
+        let Ok(_changes) = Changes::begin(&**self.heap.area()) else { return };
         assert!(central.gates[slot as usize].is_some(), "a cache is left once");
         // What cannot be given back stays in the cache for the next thread.
         let _ = central.drain(&self.tools(), slot);

@@ -7,7 +7,7 @@ pub mod world;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use swing::{ByteLen, ExtentState, WriteError};
 use swing_malloc::{Heap, HeapOptions, Memory, Space};
@@ -27,6 +27,9 @@ pub struct TestMemory {
     published: Mutex<HashMap<usize, Vec<u8>>>,
     /// Barriers that succeed before they begin to fail; negative: never.
     fuel: AtomicI64,
+    /// The next barrier panics.
+    panics: AtomicBool,
+    broken: AtomicBool,
     /// Frozen extents that a barrier has copied, in both zones.
     pub copies: AtomicU64,
     pub discards: AtomicU64,
@@ -59,6 +62,8 @@ impl TestMemory {
             states: (0..extents).map(|_| AtomicU8::new(ABSENT)).collect(),
             published: Mutex::new(HashMap::new()),
             fuel: AtomicI64::new(-1),
+            panics: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             copies: AtomicU64::new(0),
             discards: AtomicU64::new(0),
         };
@@ -68,6 +73,10 @@ impl TestMemory {
 
     /// Access to extents of the small zone.
     fn allow(&self, extents: Range<usize>, access: libc::c_int) {
+        // Miri has no protection of memory.
+        if cfg!(miri) {
+            return;
+        }
         let len = self.space.small_extent as usize;
         // SAFETY: whole extents of the test's own memory.
         let done = unsafe {
@@ -113,6 +122,11 @@ impl TestMemory {
     /// The next `barriers` calls succeed, those after them fail.
     pub fn fail_after(&self, barriers: Option<u64>) {
         self.fuel.store(barriers.map_or(-1, |n| n as i64), SeqCst);
+    }
+
+    /// The next call panics, as a check inside of it does that fails.
+    pub fn panic_next(&self) {
+        self.panics.store(true, SeqCst);
     }
 
     fn small_extent(&self, index: usize) -> &[u8] {
@@ -211,6 +225,7 @@ unsafe impl Memory for TestMemory {
 
     fn make_writable(&self, range: Range<u64>) -> Result<(), WriteError> {
         assert!(range.start < range.end && range.end <= self.space.reserve);
+        assert!(!self.panics.swap(false, SeqCst), "what the test has asked for");
         let fuel = self.fuel.load(SeqCst);
         if fuel == 0 {
             let (needed, free) = (ByteLen(range.end - range.start), ByteLen(0));
@@ -232,6 +247,14 @@ unsafe impl Memory for TestMemory {
 
     fn check_writer(&self) -> Result<(), WriteError> {
         Ok(())
+    }
+
+    fn check_whole(&self) -> Result<(), WriteError> {
+        if self.broken.load(SeqCst) { Err(WriteError::Broken) } else { Ok(()) }
+    }
+
+    fn break_off(&self) {
+        self.broken.store(true, SeqCst);
     }
 
     fn discard(&self, range: Range<u64>) -> Result<(), WriteError> {

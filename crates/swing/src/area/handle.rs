@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::area::core::Core;
 use crate::memory::mapping::Mapping;
+use crate::model::error::WriteError;
 use crate::model::extent_word::{self, ExtentState};
 use crate::model::geometry::Geometry;
 use crate::model::name::AreaName;
@@ -57,6 +58,23 @@ impl Area {
         self.core.name.as_ref()
     }
 
+    /// Makes the area unusable from now on, as a failed check inside this library does: nothing is
+    /// changed or published any more, and what was published last is unharmed. For a library that
+    /// finds a structure of its own in the area half changed.
+    pub fn break_off(&self) {
+        self.core.break_off();
+    }
+
+    /// Whether the area is usable still.
+    ///
+    /// # Errors
+    /// [`WriteError::Broken`].
+    #[inline]
+    pub fn check_whole(&self) -> Result<(), WriteError> {
+        let whole = self.core.check_whole();
+        whole.map_err(|fault| WriteError::from_fault(fault, &self.core.context()))
+    }
+
     /// How the address range is cut into extents.
     pub fn geometry(&self) -> &Geometry {
         &self.core.geometry
@@ -92,7 +110,7 @@ impl Area {
 mod tests {
     use super::*;
     use crate::area::locking::AtWork;
-    use crate::model::error::{PublishError, WriteError};
+    use crate::model::error::PublishError;
     use crate::model::units::ByteLen;
     use crate::namespace::handle::Namespace;
     use crate::publish::protocol::Publish;

@@ -36,8 +36,7 @@ impl<'a> AtWork<'a> {
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.unwinding {
-            self.core.broken.store(true, Ordering::Relaxed);
-            self.core.idle.notify_all();
+            self.core.break_off();
         }
     }
 }
@@ -54,6 +53,12 @@ impl Core {
         self.check_whole()?;
         self.absorb(&mut state);
         Ok(state)
+    }
+
+    /// From now on the area is not used any more.
+    pub(crate) fn break_off(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+        self.idle.notify_all();
     }
 
     /// Whether no thread has met a broken invariant of this area.

@@ -90,6 +90,8 @@ impl Watcher {
         match inotify::add_watch(&*watcher.file, path, events) {
             Ok(_) => {}
             Err(Errno::NOSPC | Errno::NOMEM) => return Ok(None),
+            // The program has closed it just now, and may have another file there.
+            Err(Errno::BADF | Errno::INVAL) => return Ok(None),
             Err(Errno::NOENT) => return Err(Fault::NotFound),
             Err(e) => return Err(fault(e)),
         }

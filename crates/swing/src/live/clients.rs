@@ -21,6 +21,9 @@ use crate::sys::{descriptors, pass_fd};
 pub(crate) const MAX_CLIENTS: usize = 64;
 /// How often clients that have begun to ask are looked at.
 pub(crate) const ASKING: Duration = Duration::from_millis(100);
+/// The longest sleep between two looks whether what is waited for is there still: the program may
+/// put a file of its own at a number just before the sleep begins, and that wakes nobody.
+pub(crate) const MAX_SLEEP: Duration = Duration::from_secs(1);
 /// How long a client may take to ask.
 pub(crate) const MAX_CLIENT_TIME: Duration = Duration::from_secs(1);
 /// How long after the last hook memory that was kept for the next one is given back: twice the
@@ -308,8 +311,8 @@ pub(crate) fn wait_for_clients(
     let gone = clients.iter().any(|client| !client.stream.is_here());
     let number = |c: &Client| c.stream.here().map_or(-1, |here| here.as_fd().as_raw_fd());
     polls.extend(clients.iter().map(|client| poll(number(client))));
-    let longest = if gone { Some(Duration::ZERO) } else { longest };
-    let time = longest.map_or(-1, |time| time.as_millis() as c_int);
+    let longest = if gone { Duration::ZERO } else { longest.unwrap_or(MAX_SLEEP).min(MAX_SLEEP) };
+    let time = longest.as_millis() as c_int;
     // SAFETY: a valid array of that length; the call writes only `revents`.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, time) };
     debug_assert_eq!(polls.len(), clients.len() + 2);
@@ -329,4 +332,45 @@ pub(crate) fn wait_for_clients(
         rung: polls[1].revents != 0,
         clients: polls[2..].iter().map(events).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// The program has closed the socket, or has its own at the number, while nobody connects.
+    #[test]
+    fn what_is_lost_while_somebody_waits_for_it_is_found_out() {
+        for exchanged in [false, true] {
+            let (socket, _other) = UnixStream::pair().unwrap();
+            let listener = KeptFile::new(socket, Access::Read).unwrap();
+            let ends = Ends { listener, bell: Bell::new().unwrap() };
+            let number = ends.listener.here().unwrap().as_fd().as_raw_fd();
+            let (own, _silent) = UnixStream::pair().unwrap();
+            std::thread::scope(|scope| {
+                let waits = scope.spawn(|| {
+                    (0..).find_map(|_| match wait_for_clients(&ends, &[], None) {
+                        Woken::Lost => Some(true),
+                        Woken::Over => Some(false),
+                        Woken::By(_) => None,
+                    })
+                });
+                std::thread::sleep(Duration::from_millis(50));
+                // SAFETY: what such a program does.
+                unsafe {
+                    match exchanged {
+                        true => assert_eq!(libc::dup2(own.as_raw_fd(), number), number),
+                        false => assert_eq!(libc::close(number), 0),
+                    }
+                }
+                assert_eq!(waits.join().unwrap(), Some(true));
+            });
+            if exchanged {
+                // SAFETY: this test's copy.
+                unsafe { libc::close(number) };
+            }
+        }
+    }
 }

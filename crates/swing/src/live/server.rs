@@ -20,8 +20,9 @@
 //! copies of the socket and of the connections, so that it never looks like an owner.
 //!
 //! The program may close what the responder listens on, and may have its own files at these numbers
-//! ([`crate::sys::kept_file`]). The responder looks before it waits and before it uses what it was
-//! woken by. It forgets what it has lost, and listens anew; its clients connect again.
+//! ([`crate::sys::kept_file`]). The responder looks before it waits, at least once a second, and
+//! before it uses what it was woken by. It forgets what it has lost, and listens anew; its clients
+//! connect again.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixListener;
@@ -120,8 +121,8 @@ impl LiveResponder for Responder {
         if told {
             let _ = self.thread.join();
         } else {
-            // The thread may wait for ever, and answers nobody, since its socket is not in the
-            // folder any more.
+            // The thread finds out within a second, and answers nobody meanwhile, since its socket
+            // is not in the folder any more.
             self.forget();
         }
     }

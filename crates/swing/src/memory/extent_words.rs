@@ -302,10 +302,13 @@ mod tests {
             let waiters: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
-                        while s.get(e) == FAULTING {
-                            s.wait(e, s.word(e));
+                        loop {
+                            let word = s.word(e);
+                            if state_of(word) != FAULTING {
+                                return state_of(word);
+                            }
+                            s.wait(e, word);
                         }
-                        s.get(e)
                     })
                 })
                 .collect();

@@ -90,14 +90,18 @@ pub fn value_in(snapshot: &Snapshot, at: u64) -> u64 {
     u64::from_ne_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap())
 }
 
+/// For live hooks of an owner that may get no processor for long.
+pub fn patient() -> swing::HookOptions {
+    swing::HookOptions { patience: std::time::Duration::from_secs(60), ..Default::default() }
+}
+
 /// A live hook that shows all that was stored before the call, of an owner that may get no
 /// processor for long, also before it listens again on a socket that its program has closed.
 pub fn hook_now(h: &Home, text: &str) -> Snapshot {
-    let patience = std::time::Duration::from_secs(60);
+    let patience = patient().patience;
     let begun = std::time::Instant::now();
     loop {
-        let options = swing::HookOptions { patience, ..Default::default() };
-        match h.ns.hook_live_with(&name(text), options) {
+        match h.ns.hook_live_with(&name(text), patient()) {
             Err(swing::HookError::NotFresh { why: swing::NotFresh::NobodyAnswers, .. })
                 if begun.elapsed() < patience =>
             {
@@ -167,16 +171,17 @@ pub fn memory_of(folder: &std::path::Path) -> std::path::PathBuf {
 /// Nothing is left of all areas, at the latest when programs that other tests are just starting
 /// have let go of the descriptors they inherited for a moment.
 pub fn nothing_is_left(h: &Home) {
-    let mut left: Vec<_> = Vec::new();
-    for _ in 0..200 {
+    let begun = std::time::Instant::now();
+    loop {
         h.ns.gc().unwrap();
-        left = std::fs::read_dir(h.dir.path()).unwrap().map(|e| e.unwrap().path()).collect();
+        let left = std::fs::read_dir(h.dir.path()).unwrap().map(|e| e.unwrap().path());
+        let left: Vec<_> = left.collect();
         if left.is_empty() {
             return;
         }
+        assert!(begun.elapsed().as_secs() < 60, "{left:?}");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("{left:?}");
 }
 
 // The conformance suite: the tests of these files say what an area is, whatever its memory is made
