@@ -1,5 +1,5 @@
 //! An area that grows maps addresses in advance of their memory, so that many threads can fill it
-//! with few changes of mappings; at rest only what has memory is mapped (INV-AREA-20).
+//! with few changes of mappings; at rest only what has memory is mapped (INV-AREA-22).
 
 #[macro_use]
 mod common;

@@ -7,7 +7,7 @@
 //! area has grown by since it was last at rest, at most [`MOST_BYTES`]. Extents there are later
 //! only populated.
 //!
-//! INV-AREA-20: what is mapped in advance is absent, and no state shows it. It is unmapped before
+//! INV-AREA-22: what is mapped in advance is absent, and no state shows it. It is unmapped before
 //! an area is published, forked, tracked, closed, or moved to other memory. At rest only what has
 //! memory is mapped. Between, a stray store to such an address is not trapped: it allocates memory
 //! that no state shows.
