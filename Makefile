@@ -118,8 +118,14 @@ site: tools ## The documents as a site of HTML pages, in site/
 
 # ---- to look at ------------------------------------------------------------------------------------
 
+# What the demo runs; the same features as the whole workspace has, so that `make build` adds to it.
+.PHONY: build-demo
+build-demo: tools
+	cargo build --release --locked -p swingdb-cli -p swingdb-python -p swingdb-pipeline
+	tools/place_extension.sh $(BIN)
+
 .PHONY: demo
-demo: build ## Five real programs hand 20 M taxi positions to each other: make demo ROWS=170000000
+demo: build-demo ## Five real programs hand 20 M taxi positions to each other: make demo ROWS=170000000
 	$(PY) examples/pipeline/run.py --rows $(ROWS) --out $(DEMO_OUT) --bin $(BIN)
 
 .PHONY: tour

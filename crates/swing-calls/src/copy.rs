@@ -24,7 +24,7 @@ fn within_area(at: *const u8, len: usize) -> bool {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     /// From other memory to the program's.
     In,
     /// From the program's memory to other.
@@ -38,7 +38,7 @@ enum Way {
 /// program's to change.
 pub(crate) unsafe fn store(from: *const u8, to: *mut u8, len: usize) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { copy(from.cast_mut(), to, len, Way::In) }
+    unsafe { copy(from.cast_mut(), to, len, Direction::In) }
 }
 
 /// Loads `len` bytes of the program's buffer `from`; returns how many could be.
@@ -47,16 +47,16 @@ pub(crate) unsafe fn store(from: *const u8, to: *mut u8, len: usize) -> usize {
 /// `to` has `len` bytes, which are not the buffer's.
 pub(crate) unsafe fn load(from: *const u8, to: *mut u8, len: usize) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { copy(to, from.cast_mut(), len, Way::Out) }
+    unsafe { copy(to, from.cast_mut(), len, Direction::Out) }
 }
 
-unsafe fn copy(ours: *mut u8, theirs: *mut u8, len: usize, way: Way) -> usize {
+unsafe fn copy(ours: *mut u8, theirs: *mut u8, len: usize, direction: Direction) -> usize {
     if len == 0 {
         return 0;
     }
     if within_area(theirs, len) {
         // SAFETY: the caller's promise; an area bears loads and stores at every address.
-        unsafe { plain(ours, theirs, len, way) };
+        unsafe { plain(ours, theirs, len, direction) };
         return len;
     }
     let mut done = 0;
@@ -65,11 +65,11 @@ unsafe fn copy(ours: *mut u8, theirs: *mut u8, len: usize, way: Way) -> usize {
         let piece = (len - done).min(PAGE - theirs.addr() % PAGE);
         let copied = if tracked::is_tracked(theirs) {
             // SAFETY: as above: areas begin and end between pages.
-            unsafe { plain(ours, theirs, piece, way) };
+            unsafe { plain(ours, theirs, piece, direction) };
             piece
         } else {
             // SAFETY: the caller's promise.
-            unsafe { by_kernel(ours, theirs, piece, way) }
+            unsafe { by_kernel(ours, theirs, piece, direction) }
         };
         strict_assert!(copied <= piece, "no more than there is");
         done += copied;
@@ -80,21 +80,21 @@ unsafe fn copy(ours: *mut u8, theirs: *mut u8, len: usize, way: Way) -> usize {
     done
 }
 
-unsafe fn plain(ours: *mut u8, theirs: *mut u8, len: usize, way: Way) {
-    let (from, to) = match way {
-        Way::In => (ours, theirs),
-        Way::Out => (theirs, ours),
+unsafe fn plain(ours: *mut u8, theirs: *mut u8, len: usize, direction: Direction) {
+    let (from, to) = match direction {
+        Direction::In => (ours, theirs),
+        Direction::Out => (theirs, ours),
     };
     // SAFETY: the caller's promise: both have `len` bytes and are different.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }
 
-unsafe fn by_kernel(ours: *mut u8, theirs: *mut u8, len: usize, way: Way) -> usize {
+unsafe fn by_kernel(ours: *mut u8, theirs: *mut u8, len: usize, direction: Direction) -> usize {
     let local = libc::iovec { iov_base: ours.cast(), iov_len: len };
     let remote = libc::iovec { iov_base: theirs.cast(), iov_len: len };
-    let number = match way {
-        Way::In => libc::SYS_process_vm_writev,
-        Way::Out => libc::SYS_process_vm_readv,
+    let number = match direction {
+        Direction::In => libc::SYS_process_vm_writev,
+        Direction::Out => libc::SYS_process_vm_readv,
     };
     // Whole words: the last argument goes over the stack.
     let (one, none, process) = (1_usize, 0_usize, std::process::id() as usize);
@@ -107,24 +107,24 @@ unsafe fn by_kernel(ours: *mut u8, theirs: *mut u8, len: usize, way: Way) -> usi
         Err(_) if errno() == libc::EFAULT => 0,
         // Forbidden in this process.
         // SAFETY: as above.
-        Err(_) => unsafe { through_pipe(ours, theirs, len, way) },
+        Err(_) => unsafe { through_pipe(ours, theirs, len, direction) },
     }
 }
 
 /// As [`by_kernel`], of no more than what lies in one page, which is there wholly or not at all.
-unsafe fn through_pipe(ours: *mut u8, theirs: *mut u8, len: usize, way: Way) -> usize {
+unsafe fn through_pipe(ours: *mut u8, theirs: *mut u8, len: usize, direction: Direction) -> usize {
     strict_assert!(len <= PAGE, "it fits into a pipe");
     let mut ends = [-1_i32; 2];
-    let (from, to) = match way {
-        Way::In => (ours, theirs),
-        Way::Out => (theirs, ours),
+    let (from, to) = match direction {
+        Direction::In => (ours, theirs),
+        Direction::Out => (theirs, ours),
     };
     // By their numbers: the program's functions of these names are ours.
     // SAFETY: as in `by_kernel`.
     unsafe {
         if libc::syscall(libc::SYS_pipe2, &raw mut ends, libc::O_CLOEXEC) != 0 {
             // The caller of the call promised a buffer.
-            plain(ours, theirs, len, way);
+            plain(ours, theirs, len, direction);
             return len;
         }
         let [out, into] = ends.map(|end| end as usize);
@@ -181,8 +181,8 @@ mod tests {
             // SAFETY: ours have a page, theirs `there` bytes, and then nothing.
             unsafe {
                 let theirs = at.add(2 * PAGE - there);
-                let stored = through_pipe(bytes.as_ptr().cast_mut(), theirs, there, Way::In);
-                let loaded = through_pipe(got.as_mut_ptr(), theirs, there, Way::Out);
+                let stored = through_pipe(bytes.as_ptr().cast_mut(), theirs, there, Direction::In);
+                let loaded = through_pipe(got.as_mut_ptr(), theirs, there, Direction::Out);
                 assert_eq!((stored, loaded), (there, there));
             }
             assert!(got[..there].iter().all(|byte| *byte == 7));
@@ -190,8 +190,8 @@ mod tests {
         // SAFETY: behind the end there is nothing, and below mapped memory.
         unsafe {
             let nothing = at.add(2 * PAGE);
-            assert_eq!(through_pipe(bytes.as_ptr().cast_mut(), nothing, PAGE, Way::In), 0);
-            assert_eq!(through_pipe(got.as_mut_ptr(), nothing, PAGE, Way::Out), 0);
+            assert_eq!(through_pipe(bytes.as_ptr().cast_mut(), nothing, PAGE, Direction::In), 0);
+            assert_eq!(through_pipe(got.as_mut_ptr(), nothing, PAGE, Direction::Out), 0);
             assert_eq!(libc::munmap(at.cast(), 3 * PAGE), 0);
         }
     }

@@ -1,19 +1,22 @@
 //! Reading data into buffers that lie in areas: `read`, `recv`, `readv` and their relatives.
 //!
-//! The kernel stores into a room ([`crate::pool`]), and plain stores bring what came into the
-//! program's buffers, one after the other. What gives all that was asked for as long as there is
-//! some (a file from a place on, random bytes) is read in pieces that stay in the processor's
-//! cache, until a piece comes short; so such a call is as long as elsewhere, whoever hooks
-//! meanwhile. A file from where its descriptor stands is asked once for all of it: of threads that
-//! read records by one descriptor, each gets whole ones. What gives what it has (streams,
-//! datagrams, lists) is asked once, for at most [`ROOM`] bytes.
+//! The kernel stores into a scratch buffer ([`crate::pool`]); plain stores then copy its contents
+//! into the program's buffers, one after the other.
+//!
+//! - A source that gives all that was asked for (a file at an offset, random bytes) is read in
+//!   pieces that stay in the processor's cache, until a piece comes short. So the call takes no
+//!   longer than elsewhere, whatever hooks come meanwhile.
+//! - A file at its descriptor's position is asked once for everything: threads that read records by
+//!   one descriptor each get whole records.
+//! - A source that gives what it has (streams, datagrams, lists) is asked once, for at most
+//!   [`SCRATCH_BYTES`] bytes.
 
 use libc::{c_int, c_void, iovec, ssize_t};
 use swing::tracked;
 
 use crate::copy::{NOWHERE, store, touches_area};
 use crate::next::{keeping_errno, set_errno};
-use crate::pool::{ROOM, Room};
+use crate::pool::{SCRATCH_BYTES, Scratch};
 use crate::slot::{Slot, Use, again};
 
 /// The most vectors that the kernel takes.
@@ -55,16 +58,18 @@ impl Source {
             Source::Whole => Asked::Pieces(PIECE),
             Source::Place(fd) if keeping_errno(|| is_file(fd)) => Asked::Pieces(PIECE),
             // As much as the kernel reads at once.
-            Source::Position(fd) if total > ROOM && keeping_errno(|| is_file(fd)) => {
+            Source::Position(fd) if total > SCRATCH_BYTES && keeping_errno(|| is_file(fd)) => {
                 Asked::Once(total.min(MAX_READ))
             }
-            Source::Once | Source::Place(_) | Source::Position(_) => Asked::Once(total.min(ROOM)),
+            Source::Once | Source::Place(_) | Source::Position(_) => {
+                Asked::Once(total.min(SCRATCH_BYTES))
+            }
         }
     }
 }
 
 fn is_file(fd: c_int) -> bool {
-    const { assert!(PIECE <= ROOM && SMALL < PIECE) };
+    const { assert!(PIECE <= SCRATCH_BYTES && SMALL < PIECE) };
     // SAFETY: zeros are a valid value, which the call overwrites.
     unsafe {
         let mut facts: libc::stat = std::mem::zeroed();
@@ -158,8 +163,8 @@ pub(crate) fn fill_one(
     let one = iovec { iov_base: to, iov_len: len };
     let buffers = Buffers { vectors: &raw const one, count: 1 };
     fill_by_room(&buffers, len, source, &mut |vectors, count, done| {
-        strict_assert!(count == 1, "one buffer, or one room");
-        // SAFETY: the one above, or the room's.
+        strict_assert!(count == 1, "one buffer, or one scratch");
+        // SAFETY: the one above, or the scratch buffer's.
         let one = unsafe { vectors.read() };
         call(one.iov_base, one.iov_len, done)
     })
@@ -175,26 +180,26 @@ fn fill_by_room(buffers: &Buffers, total: usize, source: Source, call: Call<'_>)
     }
     let asked = source.asked(total);
     let (Asked::Once(most) | Asked::Pieces(most)) = asked;
-    let Some(room) = keeping_errno(|| Room::of(most)) else { return exposed(buffers, call) };
-    let result = in_pieces(buffers, total, room.at(), asked, call);
-    keeping_errno(|| room.give_back());
+    let Some(scratch) = keeping_errno(|| Scratch::of(most)) else { return exposed(buffers, call) };
+    let result = in_pieces(buffers, total, scratch.at(), asked, call);
+    keeping_errno(|| scratch.give_back());
     result
 }
 
-/// Reads into `room` until there is enough.
+/// Reads into `scratch` until there is enough.
 fn in_pieces(
     buffers: &Buffers,
     total: usize,
-    room: *mut u8,
+    scratch: *mut u8,
     asked: Asked,
     call: Call<'_>,
 ) -> ssize_t {
     let (Asked::Once(most) | Asked::Pieces(most)) = asked;
-    strict_assert!(total > 0 && most > 0 && !room.is_null(), "there is something to fill");
+    strict_assert!(total > 0 && most > 0 && !scratch.is_null(), "there is something to fill");
     let mut done = 0;
     loop {
         let piece = (total - done).min(most);
-        let one = iovec { iov_base: room.cast(), iov_len: piece };
+        let one = iovec { iov_base: scratch.cast(), iov_len: piece };
         let got = call(&raw const one, 1, done);
         let Ok(told) = usize::try_from(got) else {
             // What came before it counts; the next call will fail as well.
@@ -203,8 +208,8 @@ fn in_pieces(
         // Some calls tell the length of what did not fit.
         let came = told.min(piece);
         strict_assert!(piece > 0 && done + came <= total, "no more comes than is asked for");
-        // SAFETY: the kernel has written that much into the room.
-        let brought = keeping_errno(|| unsafe { buffers.bring(room, came, done) });
+        // SAFETY: the kernel has written that much into the scratch buffer.
+        let brought = keeping_errno(|| unsafe { buffers.bring(scratch, came, done) });
         done += brought;
         strict_assert!(done <= total, "the buffers are full at the most");
         if brought < came {
@@ -218,7 +223,7 @@ fn in_pieces(
     }
 }
 
-/// Without memory for a room: the buffers become writable, and the kernel stores there.
+/// Without memory for a scratch buffer: the buffers become writable, and the kernel stores there.
 #[cold]
 fn exposed(buffers: &Buffers, call: Call<'_>) -> ssize_t {
     let in_area = |v: &iovec| touches_area(v.iov_base.cast(), v.iov_len);
@@ -228,7 +233,7 @@ fn exposed(buffers: &Buffers, call: Call<'_>) -> ssize_t {
     let mut tries = 0;
     loop {
         buffers.each().filter(in_area).for_each(|vector| {
-            tracked::prepare(vector.iov_base.cast(), vector.iov_len.min(ROOM));
+            tracked::prepare(vector.iov_base.cast(), vector.iov_len.min(SCRATCH_BYTES));
         });
         let result = call(buffers.vectors, buffers.count, 0);
         let slots = touched.as_ref().map_or(&[][..], |slots| slots);

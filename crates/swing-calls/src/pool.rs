@@ -1,32 +1,33 @@
-//! Memory that calls use in place of buffers in areas: rooms of one size, kept for the next call.
+//! Scratch buffers of one size, which calls use in place of buffers in areas; kept for the next
+//! call.
 //!
 //! **Concurrency.** Taking and giving are single atomic operations on a fixed table: any thread,
-//! any signal handler, no lock. A room belongs to one caller from [`take`] to [`give`]. **fork.**
-//! The child has copies of its own. **Limits.** [`KEPT`] rooms are kept, of which only what was
-//! stored to has memory.
+//! any signal handler, no lock. A scratch buffer belongs to one caller from [`take`] to [`give`].
+//! **Fork.** The child has copies of its own. **Limits.** [`KEPT`] buffers are kept; only the parts
+//! that were stored to have memory.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The bytes of a room: the longest buffer that is replaced at once; the longest datagrams are
-/// shorter.
-pub(crate) const ROOM: usize = 1 << 20;
+/// Bytes of a scratch buffer: the longest buffer that is replaced. Datagrams are always shorter.
+pub(crate) const SCRATCH_BYTES: usize = 1 << 20;
 const KEPT: usize = 8;
 
-static ROOMS: [AtomicPtr<u8>; KEPT] = [const { AtomicPtr::new(null_mut()) }; KEPT];
+static SCRATCH: [AtomicPtr<u8>; KEPT] = [const { AtomicPtr::new(null_mut()) }; KEPT];
 
-/// A room of [`ROOM`] bytes at the begin of a page; null when the kernel has none. Changes `errno`.
+/// A scratch buffer of [`SCRATCH_BYTES`] bytes, page-aligned; null when the kernel has no memory.
+/// Changes `errno`.
 pub(crate) fn take() -> *mut u8 {
-    for kept in &ROOMS {
+    for kept in &SCRATCH {
         if kept.load(Ordering::Relaxed).is_null() {
             continue;
         }
-        let room = kept.swap(null_mut(), Ordering::Acquire);
-        if !room.is_null() {
-            return room;
+        let scratch = kept.swap(null_mut(), Ordering::Acquire);
+        if !scratch.is_null() {
+            return scratch;
         }
     }
-    map(ROOM)
+    map(SCRATCH_BYTES)
 }
 
 /// Only what is stored to takes memory.
@@ -34,39 +35,39 @@ fn map(len: usize) -> *mut u8 {
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a mapping of its own, at an address that the kernel chooses.
-    let room = unsafe { libc::mmap(null_mut(), len, access, kind, -1, 0) };
-    if room == libc::MAP_FAILED { null_mut() } else { room.cast() }
+    let scratch = unsafe { libc::mmap(null_mut(), len, access, kind, -1, 0) };
+    if scratch == libc::MAP_FAILED { null_mut() } else { scratch.cast() }
 }
 
 /// As [`map`], of what will be stored to from one end to the other: in huge pages, where there are
 /// such, the kernel does not have to come for each small one.
 fn map_long(len: usize) -> *mut u8 {
-    let room = map(len);
-    if !room.is_null() {
+    let scratch = map(len);
+    if !scratch.is_null() {
         // SAFETY: the mapping just made; an advice changes no contents. Without it all works, too.
-        unsafe { libc::madvise(room.cast(), len, libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise(scratch.cast(), len, libc::MADV_HUGEPAGE) };
     }
-    room
+    scratch
 }
 
-fn unmap(room: *mut u8, len: usize) {
+fn unmap(scratch: *mut u8, len: usize) {
     // SAFETY: mapped with this length; nobody uses it any more.
-    let done = unsafe { libc::munmap(room.cast(), len) };
-    debug_assert_eq!(done, 0, "a room is a mapping");
+    let done = unsafe { libc::munmap(scratch.cast(), len) };
+    debug_assert_eq!(done, 0, "a scratch buffer is a mapping");
 }
 
-/// Memory for one call, however long; what is longer than [`ROOM`] is a mapping of its own. It has
+/// Memory for one call, of any length; above [`SCRATCH_BYTES`] it is a mapping of its own. It has
 /// no destructor, so that a cancelled thread can unwind over it.
-pub(crate) struct Room {
+pub(crate) struct Scratch {
     at: *mut u8,
-    /// 0: from [`take`].
+    /// Bytes of its own mapping; 0: it is from [`take`].
     own: usize,
 }
 
-impl Room {
+impl Scratch {
     /// `None` when the kernel has no memory. Changes `errno`.
     pub(crate) fn of(len: usize) -> Option<Self> {
-        let own = if len > ROOM { len } else { 0 };
+        let own = if len > SCRATCH_BYTES { len } else { 0 };
         let at = if own > 0 { map_long(own) } else { take() };
         (!at.is_null()).then_some(Self { at, own })
     }
@@ -84,17 +85,24 @@ impl Room {
     }
 }
 
-/// Gives a room back that [`take`] gave; changes `errno`.
-pub(crate) fn give(room: *mut u8) {
-    strict_assert!(!room.is_null() && room.addr().is_multiple_of(4096), "a room from `take`");
-    for kept in &ROOMS {
-        debug_assert_ne!(kept.load(Ordering::Relaxed), room, "a room is given back once");
+/// Gives a scratch buffer back that [`take`] gave; changes `errno`.
+pub(crate) fn give(scratch: *mut u8) {
+    strict_assert!(
+        !scratch.is_null() && scratch.addr().is_multiple_of(4096),
+        "a scratch buffer from `take`"
+    );
+    for kept in &SCRATCH {
+        debug_assert_ne!(
+            kept.load(Ordering::Relaxed),
+            scratch,
+            "a scratch buffer is given back once"
+        );
         let (free, put) = (null_mut(), Ordering::Release);
-        if kept.compare_exchange(free, room, put, Ordering::Relaxed).is_ok() {
+        if kept.compare_exchange(free, scratch, put, Ordering::Relaxed).is_ok() {
             return;
         }
     }
-    unmap(room, ROOM);
+    unmap(scratch, SCRATCH_BYTES);
 }
 
 #[cfg(test)]
@@ -108,22 +116,25 @@ mod tests {
             for id in 1..=6_u8 {
                 scope.spawn(move || {
                     for round in 0..2000_usize {
-                        let rooms: Vec<_> = (0..round % 4 + 1).map(|_| take()).collect();
-                        for room in &rooms {
-                            assert!(!room.is_null());
-                            // SAFETY: the room is this thread's.
+                        let buffers: Vec<_> = (0..round % 4 + 1).map(|_| take()).collect();
+                        for scratch in &buffers {
+                            assert!(!scratch.is_null());
+                            // SAFETY: the scratch buffer is this thread's.
                             unsafe {
-                                room.write(id);
-                                room.add(ROOM - 1).write(id);
+                                scratch.write(id);
+                                scratch.add(SCRATCH_BYTES - 1).write(id);
                             }
                         }
                         std::thread::yield_now();
-                        for room in rooms {
+                        for scratch in buffers {
                             // SAFETY: as above.
                             unsafe {
-                                assert_eq!((room.read(), room.add(ROOM - 1).read()), (id, id));
+                                assert_eq!(
+                                    (scratch.read(), scratch.add(SCRATCH_BYTES - 1).read()),
+                                    (id, id)
+                                );
                             }
-                            give(room);
+                            give(scratch);
                         }
                     }
                 });
@@ -133,8 +144,8 @@ mod tests {
 
     #[test]
     fn more_rooms_than_are_kept_come_and_go() {
-        let rooms: HashSet<_> = (0..3 * KEPT).map(|_| take()).collect();
-        assert_eq!(rooms.len(), 3 * KEPT, "no room has two owners");
-        rooms.into_iter().for_each(give);
+        let buffers: HashSet<_> = (0..3 * KEPT).map(|_| take()).collect();
+        assert_eq!(buffers.len(), 3 * KEPT, "no scratch buffer has two owners");
+        buffers.into_iter().for_each(give);
     }
 }

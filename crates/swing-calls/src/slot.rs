@@ -1,10 +1,10 @@
 //! Memory that the kernel stores into in place of a structure that lies in a tracked area.
 //!
-//! Making the structure writable before the call is not enough: a hook that comes while the call
-//! waits protects it again, and what the kernel took, a connection, a dead child, is lost. So the
-//! call gets other memory, and what came is copied by plain stores, which are trapped as any. Only
-//! what is longer than [`ROOM`], or of unknown length, is given to the kernel itself, made writable
-//! before, and again after an `EFAULT`.
+//! Making the structure writable before the call is not enough. A hook that comes while the call
+//! waits protects the structure again, and the kernel's result, a connection or a dead child, is
+//! lost. So the call gets other memory, and plain stores, which may trap as any, copy the result
+//! into the structure. Structures that are longer than [`SCRATCH_BYTES`], or of unknown length, go
+//! to the kernel itself: they are made writable before the call, and again after an `EFAULT`.
 
 use std::mem::MaybeUninit;
 
@@ -13,7 +13,7 @@ use swing::tracked;
 
 use crate::copy::{NOWHERE, load, store, touches_area};
 use crate::next::{errno, keeping_errno, set_errno};
-use crate::pool::{self, ROOM};
+use crate::pool::{self, SCRATCH_BYTES};
 
 /// Structures up to this length are replaced by ones on the stack.
 const SMALL: usize = 256;
@@ -39,14 +39,15 @@ pub enum Use {
     Exposed,
 }
 
+/// The memory that the kernel gets.
 #[derive(Clone, Copy)]
-enum Place {
+enum Substitute {
     /// The structure itself, in no area.
     Itself,
     /// The structure itself, in an area.
     Exposed,
     Stack,
-    Room(*mut u8),
+    Scratch(*mut u8),
 }
 
 /// One structure of a call. It has no destructor, so that a cancelled thread can unwind over it:
@@ -55,7 +56,7 @@ pub struct Slot {
     target: *mut u8,
     len: usize,
     how: Use,
-    place: Place,
+    place: Substitute,
     stack: [MaybeUninit<u8>; SMALL],
 }
 
@@ -64,7 +65,7 @@ impl Slot {
     #[inline]
     pub fn new(target: *mut c_void, len: usize, how: Use) -> Self {
         let (target, stack) = (target.cast::<u8>(), [MaybeUninit::uninit(); SMALL]);
-        let mut slot = Self { target, len, how, place: Place::Itself, stack };
+        let mut slot = Self { target, len, how, place: Substitute::Itself, stack };
         if !target.is_null() && touches_area(target, len) {
             keeping_errno(|| slot.replace());
         }
@@ -73,17 +74,20 @@ impl Slot {
 
     #[cold]
     fn replace(&mut self) {
-        strict_assert!(self.len > 0 && matches!(self.place, Place::Itself), "replaced once");
+        strict_assert!(self.len > 0 && matches!(self.place, Substitute::Itself), "replaced once");
         self.place = match self.len {
-            _ if self.how == Use::Exposed || self.len > ROOM => Place::Exposed,
+            _ if self.how == Use::Exposed || self.len > SCRATCH_BYTES => Substitute::Exposed,
             // A stack may lie in an area, too.
-            ..=SMALL if !tracked::is_tracked(self.stack.as_ptr().cast()) => Place::Stack,
+            ..=SMALL if !tracked::is_tracked(self.stack.as_ptr().cast()) => Substitute::Stack,
             _ => match pool::take() {
-                room if room.is_null() => Place::Exposed,
-                room => Place::Room(room),
+                scratch if scratch.is_null() => Substitute::Exposed,
+                scratch => Substitute::Scratch(scratch),
             },
         };
-        strict_assert!(!matches!(self.place, Place::Itself), "what lies in an area has a place");
+        strict_assert!(
+            !matches!(self.place, Substitute::Itself),
+            "what lies in an area has a place"
+        );
         if matches!(self.how, Use::Both | Use::Polls) && !self.is_exposed() {
             // SAFETY: the place has `len` bytes of its own.
             let loaded = unsafe { load(self.target, self.at(), self.len) };
@@ -98,9 +102,9 @@ impl Slot {
     #[inline]
     pub fn at(&mut self) -> *mut u8 {
         match self.place {
-            Place::Itself | Place::Exposed => self.target,
-            Place::Stack => self.stack.as_mut_ptr().cast(),
-            Place::Room(at) => at,
+            Substitute::Itself | Substitute::Exposed => self.target,
+            Substitute::Stack => self.stack.as_mut_ptr().cast(),
+            Substitute::Scratch(at) => at,
         }
     }
 
@@ -116,7 +120,7 @@ impl Slot {
     /// Whether a fault may be a hook's fault.
     #[inline]
     pub fn is_exposed(&self) -> bool {
-        matches!(self.place, Place::Exposed)
+        matches!(self.place, Substitute::Exposed)
     }
 
     /// The bytes the call has stored that are to be copied.
@@ -138,8 +142,8 @@ impl Slot {
     #[inline]
     pub fn settle(&mut self, result: i64) -> bool {
         match self.place {
-            Place::Itself | Place::Exposed => true,
-            Place::Stack | Place::Room(_) => keeping_errno(|| self.bring(result)),
+            Substitute::Itself | Substitute::Exposed => true,
+            Substitute::Stack | Substitute::Scratch(_) => keeping_errno(|| self.bring(result)),
         }
     }
 
@@ -158,7 +162,7 @@ impl Slot {
             }
         };
         self.give_back();
-        strict_assert!(matches!(self.place, Place::Itself), "settled once");
+        strict_assert!(matches!(self.place, Substitute::Itself), "settled once");
         done
     }
 
@@ -178,8 +182,9 @@ impl Slot {
     }
 
     fn give_back(&mut self) {
-        if let Place::Room(room) = std::mem::replace(&mut self.place, Place::Itself) {
-            pool::give(room);
+        if let Substitute::Scratch(scratch) = std::mem::replace(&mut self.place, Substitute::Itself)
+        {
+            pool::give(scratch);
         }
     }
 }

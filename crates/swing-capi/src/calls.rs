@@ -12,7 +12,7 @@ use swing::{ByteLen, HookAt, IfStale};
 use crate::areas::{Entry, Registry, Wishes, registry};
 use crate::error::{self, Code, Failure, Result};
 use crate::hold;
-use crate::hooks::Way;
+use crate::hooks::HookMode;
 use crate::names::MAX_NAME;
 
 pub use crate::heap_calls::*;
@@ -129,7 +129,7 @@ pub(crate) unsafe fn run_into<T>(
 }
 
 /// What the flags of a hook say.
-fn way(flags: c_uint) -> Result<Way> {
+fn hook_mode(flags: c_uint) -> Result<HookMode> {
     if flags & !(SWING_AT_ORIGIN | SWING_PUBLISHED | SWING_STALE) != 0 {
         return Err(Failure::new(Code::Argument, format!("unknown flags {flags:#x}")));
     }
@@ -143,7 +143,7 @@ fn way(flags: c_uint) -> Result<Way> {
         0 => HookAt::Anywhere,
         _ => HookAt::OriginAddress,
     };
-    Ok(Way { at, live, if_stale })
+    Ok(HookMode { at, live, if_stale })
 }
 
 fn area_of(entry: &Entry) -> swing_area {
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn swing_create_with(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_hook(token: c_int, flags: c_uint, out: *mut swing_area) -> c_int {
     let area = |registry: &Registry| {
-        let entry = registry.hook(token, way(flags)?)?;
+        let entry = registry.hook(token, hook_mode(flags)?)?;
         Ok(area_of(&entry))
     };
     // SAFETY: the caller's promise.
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn swing_hook_named(
         if name.is_empty() {
             return Err(Failure::new(Code::Argument, "the empty name is none"));
         }
-        let entry = registry.hook_named(name, way(flags)?)?;
+        let entry = registry.hook_named(name, hook_mode(flags)?)?;
         Ok(area_of(&entry))
     };
     // SAFETY: the caller's promise.

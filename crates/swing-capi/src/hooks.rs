@@ -22,7 +22,7 @@ const MAX_TRIES: u32 = 100;
 
 /// How to hook.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
+pub(crate) struct HookMode {
     pub at: HookAt,
     /// The state of this moment, not the one last published.
     pub live: bool,
@@ -51,7 +51,7 @@ fn refused(what: &str, error: HookError) -> Failure {
 }
 
 impl Registry {
-    pub(crate) fn hook(&self, origin: i32, way: Way) -> Result<Arc<Entry>> {
+    pub(crate) fn hook(&self, origin: i32, mode: HookMode) -> Result<Arc<Entry>> {
         self.check(origin)?;
         if !self.tokens.is_held(origin) {
             self.sweep();
@@ -60,22 +60,22 @@ impl Registry {
         }
         let name = token_name(origin)?;
         let is_alive = || self.tokens.is_held(origin);
-        let snapshot = self.snapshot(&format!("area {origin}"), &name, way, is_alive)?;
-        self.hooked(snapshot, way.at)
+        let snapshot = self.snapshot(&format!("area {origin}"), &name, mode, is_alive)?;
+        self.hooked(snapshot, mode.at)
     }
 
     /// The area that has a name: one that has it besides its token, or one of the namespace's own,
     /// as the heap of a preloaded program.
-    pub(crate) fn hook_named(&self, name: &[u8], way: Way) -> Result<Arc<Entry>> {
+    pub(crate) fn hook_named(&self, name: &[u8], mode: HookMode) -> Result<Arc<Entry>> {
         for _ in 0..MAX_TRIES {
             let token = match self.find(name) {
                 Ok(token) => token,
                 Err(Failure { code: Code::NotFound, .. }) => {
-                    return self.hook_other(name, way);
+                    return self.hook_other(name, mode);
                 }
                 Err(failure) => return Err(failure),
             };
-            let hooked = self.hook(token, way)?;
+            let hooked = self.hook(token, mode)?;
             // Another area may have got the token in between; then this one has the name no more.
             if self.find(name).is_ok_and(|again| again == token) {
                 return Ok(hooked);
@@ -85,7 +85,7 @@ impl Registry {
         Err(Failure::new(Code::Busy, "the name was another area's at every try"))
     }
 
-    fn hook_other(&self, name: &[u8], way: Way) -> Result<Arc<Entry>> {
+    fn hook_other(&self, name: &[u8], mode: HookMode) -> Result<Arc<Entry>> {
         let text = String::from_utf8_lossy(name);
         let none = || Failure::new(Code::NotFound, format!("no living area has the name {text:?}"));
         let name = AreaName::new(&text).map_err(|e| Failure::new(Code::Argument, e))?;
@@ -94,8 +94,8 @@ impl Registry {
             let areas = self.ns.list().unwrap_or_default();
             areas.iter().any(|area| area.name.as_ref() == Some(&name) && area.owner.is_some())
         };
-        match self.snapshot(&format!("{text:?}"), &name, way, is_alive) {
-            Ok(snapshot) => self.hooked(snapshot, way.at),
+        match self.snapshot(&format!("{text:?}"), &name, mode, is_alive) {
+            Ok(snapshot) => self.hooked(snapshot, mode.at),
             Err(Failure { code: Code::NotFound, .. }) => Err(none()),
             Err(failure) => Err(failure),
         }
@@ -119,11 +119,11 @@ impl Registry {
         &self,
         what: &str,
         name: &AreaName,
-        way: Way,
+        mode: HookMode,
         is_alive: impl Fn() -> bool,
     ) -> Result<Snapshot> {
-        let options = HookOptions { at: way.at, if_stale: way.if_stale, patience: MAX_WAIT };
-        if !way.live {
+        let options = HookOptions { at: mode.at, if_stale: mode.if_stale, patience: MAX_WAIT };
+        if !mode.live {
             return self.ns.hook_with(name, options).map_err(|e| refused(what, e));
         }
         let nobody = |snapshot: &std::result::Result<Snapshot, HookError>| {

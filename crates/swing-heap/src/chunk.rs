@@ -23,7 +23,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Which list a cell is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Place {
+pub(crate) enum CellList {
     /// The chunk's free cells.
     Free = 0,
     /// Active list, or S3-FIFO's small one.
@@ -45,7 +45,7 @@ pub(crate) struct Cell {
     pub(crate) block: u32,
     pub(crate) checksum: u32,
     pub(crate) offset8: u16,
-    pub(crate) list: Place,
+    pub(crate) list: CellList,
     spare: u8,
 }
 
@@ -175,7 +175,7 @@ impl Chunks {
             block: NONE,
             checksum: 0,
             offset8: 0,
-            list: Place::Free,
+            list: CellList::Free,
             spare: 0,
         };
         let index = (cell & 0xffff) as usize;
@@ -191,8 +191,8 @@ impl Chunks {
             return None;
         }
         let facts = self.cell(cell);
-        assert_eq!(facts.list, Place::Free, "INV-OBJ-2: a used cell is handed out");
-        facts.list = Place::Detached;
+        assert_eq!(facts.list, CellList::Free, "INV-OBJ-2: a used cell is handed out");
+        facts.list = CellList::Detached;
         let next = facts.next;
         let chunk = self.get_mut(number);
         chunk.free = next;
@@ -202,7 +202,7 @@ impl Chunks {
 
     /// Gives a cell back that is in no list.
     pub(crate) fn give_back(&mut self, cell: CellRef) {
-        assert_eq!(self.cell(cell).list, Place::Detached, "INV-OBJ-2: a listed cell is freed");
+        assert_eq!(self.cell(cell).list, CellList::Detached, "INV-OBJ-2: a listed cell is freed");
         self.link_free(cell);
         self.get_mut((cell >> 16) as usize).used -= 1;
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use crate::chunk::{CHUNK_BYTES, Cell, CellRef, Chunks, NONE, Place};
+use crate::chunk::{CHUNK_BYTES, Cell, CellList, CellRef, Chunks, NONE};
 use crate::classes::{CLASSES, cell_bytes, class_of};
 use crate::disk::{BLOCK_BYTES, BUFFERS, Disk, NoRoom, objects_in};
 use crate::entry::{
@@ -391,9 +391,9 @@ impl Core {
         for index in 0..cells {
             let cell = (number as u32) << 16 | index;
             match self.chunks.cell(cell).list {
-                Place::Free => {}
-                Place::Detached => return Evict::InUse,
-                Place::First | Place::Second => match self.evict(table, cell) {
+                CellList::Free => {}
+                CellList::Detached => return Evict::InUse,
+                CellList::First | CellList::Second => match self.evict(table, cell) {
                     Evict::Done => {}
                     other => return other,
                 },
@@ -436,7 +436,7 @@ impl Core {
             for index in 0..self.chunks.get(number).cells {
                 let cell = (number as u32) << 16 | index;
                 let facts = *self.chunks.cell(cell);
-                let listed = matches!(facts.list, Place::First | Place::Second);
+                let listed = matches!(facts.list, CellList::First | CellList::Second);
                 if listed
                     && facts.block != NONE
                     && !self.is_dirty(table, facts.id)
@@ -702,7 +702,7 @@ impl Core {
                     let (address, len) = address_and_len(place);
                     let cell = self.chunks.cell_at(address);
                     let facts = *self.chunks.cell(cell);
-                    let listed = matches!(facts.list, Place::First | Place::Second);
+                    let listed = matches!(facts.list, CellList::First | CellList::Second);
                     if !listed || facts.id != id || self.chunks.address(cell) != address {
                         return Err(format!("object {id} and its cell disagree: {facts:?}"));
                     }

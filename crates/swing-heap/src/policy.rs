@@ -10,7 +10,7 @@
 //!   come back soon after they left the small list enter the main list. "Soon" is counted in
 //!   *eras* of an eighth of the class, kept in five bits of the evicted object's entry.
 
-use crate::chunk::{CellRef, Chunks, NONE, Place};
+use crate::chunk::{CellList, CellRef, Chunks, NONE};
 
 /// How the heap chooses what to evict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,9 +40,9 @@ struct List {
 impl List {
     const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
 
-    fn push(&mut self, chunks: &mut Chunks, cell: CellRef, place: Place) {
+    fn push(&mut self, chunks: &mut Chunks, cell: CellRef, place: CellList) {
         let facts = chunks.cell(cell);
-        assert_eq!(facts.list, Place::Detached, "INV-OBJ-3: a cell is in two lists");
+        assert_eq!(facts.list, CellList::Detached, "INV-OBJ-3: a cell is in two lists");
         (facts.prev, facts.next, facts.list) = (NONE, self.head, place);
         match self.head {
             NONE => self.tail = cell,
@@ -55,7 +55,7 @@ impl List {
     fn remove(&mut self, chunks: &mut Chunks, cell: CellRef) {
         let facts = chunks.cell(cell);
         let (prev, next) = (facts.prev, facts.next);
-        (facts.prev, facts.next, facts.list) = (NONE, NONE, Place::Detached);
+        (facts.prev, facts.next, facts.list) = (NONE, NONE, CellList::Detached);
         match prev {
             NONE => self.head = next,
             prev => chunks.cell(prev).next = next,
@@ -99,15 +99,15 @@ impl Policy {
     pub(crate) fn insert(&mut self, chunks: &mut Chunks, cell: CellRef, era: u8) -> u64 {
         match self.kind {
             PolicyKind::TwoLists => {
-                self.first.push(chunks, cell, Place::First);
+                self.first.push(chunks, cell, CellList::First);
                 1
             }
             PolicyKind::S3Fifo => {
                 let age = (self.now() + ERAS + 1 - u64::from(era)) % ERAS;
                 if era != 0 && age < REMEMBERED_ERAS {
-                    self.second.push(chunks, cell, Place::Second);
+                    self.second.push(chunks, cell, CellList::Second);
                 } else {
-                    self.first.push(chunks, cell, Place::First);
+                    self.first.push(chunks, cell, CellList::First);
                 }
                 0
             }
@@ -117,15 +117,15 @@ impl Policy {
     /// Takes out a cell, wherever it is.
     pub(crate) fn remove(&mut self, chunks: &mut Chunks, cell: CellRef) {
         match chunks.cell(cell).list {
-            Place::First => self.first.remove(chunks, cell),
-            Place::Second => self.second.remove(chunks, cell),
+            CellList::First => self.first.remove(chunks, cell),
+            CellList::Second => self.second.remove(chunks, cell),
             other => unreachable!("INV-OBJ-3: a cell in no list is taken out ({other:?})"),
         }
     }
 
     /// The era to remember for a cell that is evicted now. Call it before [`Policy::remove`].
     pub(crate) fn era_of(&mut self, chunks: &mut Chunks, cell: CellRef) -> u8 {
-        if self.kind == PolicyKind::TwoLists || chunks.cell(cell).list != Place::First {
+        if self.kind == PolicyKind::TwoLists || chunks.cell(cell).list != CellList::First {
             return 0;
         }
         let era = self.now() + 1;
@@ -153,28 +153,28 @@ impl Policy {
                 (PolicyKind::TwoLists, true) => {
                     self.remove(chunks, cell);
                     if found == Some(0) {
-                        self.second.push(chunks, cell, Place::Second);
+                        self.second.push(chunks, cell, CellList::Second);
                     } else {
-                        self.first.push(chunks, cell, Place::First);
+                        self.first.push(chunks, cell, CellList::First);
                         touches.set(id, 0);
                     }
                 }
                 (PolicyKind::TwoLists, false) if found == Some(0) => return Some(cell),
                 (PolicyKind::TwoLists, false) => {
                     self.remove(chunks, cell);
-                    self.first.push(chunks, cell, Place::First);
+                    self.first.push(chunks, cell, CellList::First);
                     touches.set(id, 0);
                 }
                 (PolicyKind::S3Fifo, true) if found.is_some_and(|n| n < 2) => return Some(cell),
                 (PolicyKind::S3Fifo, true) => {
                     self.remove(chunks, cell);
-                    self.second.push(chunks, cell, Place::Second);
+                    self.second.push(chunks, cell, CellList::Second);
                     touches.set(id, 0);
                 }
                 (PolicyKind::S3Fifo, false) if found == Some(0) => return Some(cell),
                 (PolicyKind::S3Fifo, false) => {
                     self.remove(chunks, cell);
-                    self.second.push(chunks, cell, Place::Second);
+                    self.second.push(chunks, cell, CellList::Second);
                     touches.set(id, found.unwrap_or(0).saturating_sub(1));
                 }
             }

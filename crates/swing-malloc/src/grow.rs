@@ -2,7 +2,7 @@
 //! directory, and growing a block where it is.
 
 use crate::error::{AllocError, FreeError};
-use crate::heap::{Heap, Place};
+use crate::heap::{BlockKind, Heap};
 use crate::layout::{FAST_ROOT_AT, HEADER_BYTES};
 use crate::memory::{Changes, Memory};
 use crate::tree::Node;
@@ -61,10 +61,10 @@ impl<M: Memory> Heap<M> {
         if len.0 <= now {
             return Ok(Some(ByteLen(now)));
         }
-        let (zone, placement) = match self.place_of(offset) {
-            Place::Small => (&self.layout.small, &mut state.small),
-            Place::Data => (&self.layout.data, &mut state.data),
-            Place::Large(_) | Place::Nowhere => return Ok(None),
+        let (zone, placement) = match self.kind_of(offset) {
+            BlockKind::Small => (&self.layout.small, &mut state.small),
+            BlockKind::Data => (&self.layout.data, &mut state.data),
+            BlockKind::Large(_) | BlockKind::Nowhere => return Ok(None),
         };
         let tree = &zone.tree;
         let Some(size) = tree.block_for(len.0).filter(|size| offset.is_multiple_of(*size)) else {

@@ -69,7 +69,7 @@ pub struct Pause<'a> {
 }
 
 /// Where a block lies.
-pub(crate) enum Place {
+pub(crate) enum BlockKind {
     Small,
     Data,
     Large(LargeBlock),
@@ -287,11 +287,11 @@ impl<M: Memory> Heap<M> {
             assert_eq!(state.freeing.len() + 1, before, "INV-HEAP-9: a block is freed once");
             discarded?;
         }
-        match self.place_of(offset) {
-            Place::Large(block) => Ok(blocks::set(&self.bytes(), block, false)?),
-            Place::Small => self.give(&self.layout.small, &mut state.small, offset, len, whole),
-            Place::Data => self.give(&self.layout.data, &mut state.data, offset, len, whole),
-            Place::Nowhere => Err(FreeError::NotAllocated { offset }),
+        match self.kind_of(offset) {
+            BlockKind::Large(block) => Ok(blocks::set(&self.bytes(), block, false)?),
+            BlockKind::Small => self.give(&self.layout.small, &mut state.small, offset, len, whole),
+            BlockKind::Data => self.give(&self.layout.data, &mut state.data, offset, len, whole),
+            BlockKind::Nowhere => Err(FreeError::NotAllocated { offset }),
         }
     }
 
@@ -338,10 +338,10 @@ impl<M: Memory> Heap<M> {
         if state.freeing.contains(&offset) {
             return Err(missing);
         }
-        let zone = match self.place_of(offset) {
-            Place::Small => &self.layout.small,
-            Place::Data => &self.layout.data,
-            Place::Large(block) => {
+        let zone = match self.kind_of(offset) {
+            BlockKind::Small => &self.layout.small,
+            BlockKind::Data => &self.layout.data,
+            BlockKind::Large(block) => {
                 if !blocks::is_used(&self.bytes(), block)? {
                     return Err(missing);
                 }
@@ -351,7 +351,7 @@ impl<M: Memory> Heap<M> {
                     _ => Ok(block.size),
                 };
             }
-            Place::Nowhere => return Err(missing),
+            BlockKind::Nowhere => return Err(missing),
         };
         let bytes = self.bytes();
         let Some(node) = zone.tree.locate(&bytes, offset)? else {
@@ -418,15 +418,15 @@ impl<M: Memory> Heap<M> {
         Bytes::new(&*self.mem, self.layout.payload_start)
     }
 
-    pub(crate) fn place_of(&self, offset: u64) -> Place {
+    pub(crate) fn kind_of(&self, offset: u64) -> BlockKind {
         if offset < self.layout.space.small_zone {
-            Place::Small
+            BlockKind::Small
         } else if offset < self.layout.data_end {
-            Place::Data
+            BlockKind::Data
         } else {
             match blocks::at(&self.layout, offset) {
-                Some(block) => Place::Large(block),
-                None => Place::Nowhere,
+                Some(block) => BlockKind::Large(block),
+                None => BlockKind::Nowhere,
             }
         }
     }

@@ -84,7 +84,7 @@ pub use recovery::dismantle::RemoveReport;
 pub use recovery::gc::GcReport;
 pub use recovery::list::{AreaInfo, ParentInfo};
 pub use sys::descriptors;
-pub use sys::file::{Room, room_of};
+pub use sys::file::{FreeSpace, free_space};
 pub use sys::file_lock::ByteLock;
 pub use sys::pipes;
 pub use sys::process::exit_now;

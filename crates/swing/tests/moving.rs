@@ -35,7 +35,7 @@ fn child_entry() {
 }
 
 fn free() -> ByteLen {
-    swing::room_of(Path::new(HERE)).unwrap().free
+    swing::free_space(Path::new(HERE)).unwrap().free
 }
 
 fn folder(text: &str) -> std::path::PathBuf {

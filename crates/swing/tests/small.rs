@@ -67,7 +67,7 @@ fn check(ns: &Namespace, text: &str, changed: u64) {
 }
 
 fn chain(ns: &Namespace) {
-    let size = swing::room_of(Path::new(HERE)).unwrap().size;
+    let size = swing::free_space(Path::new(HERE)).unwrap().size;
     assert_eq!(size, ByteLen::mib(64));
     let mut creator = Stage::start("creator", Path::new(HERE));
     assert_eq!(creator.answer(), "shared");

@@ -43,7 +43,7 @@ impl<'a> Runner<'a> {
                 continue;
             }
             let Some((sql, after)) = next_statement(rest, self.dots) else { break };
-            let place = Place::of(text, sql);
+            let place = Position::of(text, sql);
             let alone = place.line == 1 && sql_text::split(after).is_empty();
             self.statement(sql).map_err(|failure| place.named(failure, alone))?;
             rest = after;
@@ -76,12 +76,12 @@ impl<'a> Runner<'a> {
 }
 
 /// Where a statement begins in its text, counted from 1.
-struct Place {
+struct Position {
     line: u64,
     column: u64,
 }
 
-impl Place {
+impl Position {
     /// The place of `part`, which is a part of `text`.
     fn of(text: &str, part: &str) -> Self {
         let begin = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
@@ -159,14 +159,14 @@ mod tests {
         let text = "SELECT 1;\n\n  SELECT *\n FRM t; SELECT 3";
         let (_, rest) = next_statement(text, true).unwrap();
         let (second, rest) = next_statement(rest, true).unwrap();
-        let place = Place::of(text, second);
+        let place = Position::of(text, second);
         assert_eq!((place.line, place.column), (3, 3));
         let wrong = |line| Error::Parse { message: "no".into(), line: Some(line), column: Some(4) };
         let named = |line| place.named(Failure::Database(wrong(line)), false).text();
         assert_eq!(named(1), "line 3, column 6: no");
         assert_eq!(named(2), "line 4, column 4: no");
         let (third, _) = next_statement(rest, true).unwrap();
-        let place = Place::of(text, third);
+        let place = Position::of(text, third);
         let failed = || Failure::Database(Error::Interrupted);
         assert_eq!(place.named(failed(), false).text(), "line 4: interrupted");
         assert_eq!(place.named(failed(), true).text(), "interrupted");

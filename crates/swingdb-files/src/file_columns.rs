@@ -198,8 +198,8 @@ pub(crate) struct Combined {
 pub(crate) enum Source {
     /// A column of the file.
     File(usize),
-    /// One of [`FileColumns`].
-    Place(usize),
+    /// One that the path of the file gives, of [`FileColumns`].
+    Path(usize),
 }
 
 impl Combined {
@@ -223,11 +223,11 @@ impl Combined {
                 }
                 Some(at) => {
                     fields[at] = Arc::clone(field);
-                    sources[at] = Source::Place(place);
+                    sources[at] = Source::Path(place);
                 }
                 None => {
                     fields.push(Arc::clone(field));
-                    sources.push(Source::Place(place));
+                    sources.push(Source::Path(place));
                 }
             }
         }
@@ -239,7 +239,7 @@ impl Combined {
         let places = columns.fields().iter().cloned();
         let fields: Vec<FieldRef> = file.fields().iter().cloned().chain(places).collect();
         let sources = (0..file.fields().len()).map(Source::File);
-        let sources = sources.chain((0..columns.fields().len()).map(Source::Place)).collect();
+        let sources = sources.chain((0..columns.fields().len()).map(Source::Path)).collect();
         Self { schema: Arc::new(Schema::new(fields)), sources }
     }
 
@@ -280,7 +280,7 @@ impl Combined {
         let column = |source: &Source| -> Result<ArrayRef> {
             match source {
                 Source::File(at) => Ok(Arc::clone(batch.column(*at))),
-                Source::Place(at) => Ok(values[*at].to_array_of_size(rows)?),
+                Source::Path(at) => Ok(values[*at].to_array_of_size(rows)?),
             }
         };
         let columns = self.sources.iter().map(column).collect::<Result<Vec<_>>>()?;

@@ -108,14 +108,14 @@ pub(super) fn writer_of(file: &OsStr, name: &OsStr) -> Option<u32> {
 }
 
 /// An open file that is still what was opened.
-struct Kept {
+struct OpenFile {
     /// There until it is dropped.
     file: Option<File>,
     /// Device and inode.
     identity: (u64, u64),
 }
 
-impl Kept {
+impl OpenFile {
     fn new(file: File) -> io::Result<Self> {
         let facts = file.metadata()?;
         Ok(Self { file: Some(file), identity: (facts.dev(), facts.ino()) })
@@ -131,7 +131,7 @@ impl Kept {
     }
 }
 
-impl Write for Kept {
+impl Write for OpenFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.here()?.write(bytes).map_err(gone)
     }
@@ -145,7 +145,7 @@ impl Write for Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for OpenFile {
     fn drop(&mut self) {
         if self.here().is_err() {
             // The number is the program's.
@@ -189,7 +189,7 @@ pub(crate) struct OutputFile {
     path: PathBuf,
     /// `None` for what is written directly, and after the end.
     temporary: Option<PathBuf>,
-    writer: BufWriter<Kept>,
+    writer: BufWriter<OpenFile>,
     bytes: u64,
     /// Where memory is lent instead of copied.
     lent: Option<Lent>,
@@ -247,7 +247,7 @@ impl OutputFile {
         if file.metadata()?.file_type().is_fifo() {
             pipes::widen(file.as_fd(), PIPE_BYTES);
         }
-        let writer = BufWriter::with_capacity(BUFFER_BYTES, Kept::new(file)?);
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, OpenFile::new(file)?);
         Ok(Self {
             path: path.to_path_buf(),
             temporary,
@@ -404,7 +404,7 @@ impl Drop for OutputFile {
 }
 
 /// Writes parts that follow one another, without a copy.
-fn write_all(writer: &mut BufWriter<Kept>, parts: &[Buffer]) -> io::Result<()> {
+fn write_all(writer: &mut BufWriter<OpenFile>, parts: &[Buffer]) -> io::Result<()> {
     writer.flush()?;
     let slices = parts.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part));
     let mut slices: Vec<IoSlice<'_>> = slices.collect();

@@ -33,20 +33,20 @@ const PLACE_BYTES: usize = 4;
 
 /// Where the bytes of a directory are.
 #[derive(Debug)]
-enum Held {
+enum DirectoryBytes {
     Area(Arc<Blocks>),
     Copy(Box<[u8]>),
 }
 
-impl Held {
+impl DirectoryBytes {
     /// The payload.
     fn bytes(&self) -> Result<&[u8]> {
         match self {
-            Held::Area(record) => {
+            DirectoryBytes::Area(record) => {
                 let payload = record_bytes(record)?.get(super::codec::FRAME_BYTES..);
                 payload.ok_or_else(|| corrupt("a page is shorter than its frame"))
             }
-            Held::Copy(bytes) => Ok(bytes),
+            DirectoryBytes::Copy(bytes) => Ok(bytes),
         }
     }
 }
@@ -67,7 +67,7 @@ pub(super) struct Directory {
     pub space: Arc<Space>,
     columns: usize,
     segments: usize,
-    held: RwLock<Held>,
+    held: RwLock<DirectoryBytes>,
 }
 
 impl Directory {
@@ -82,7 +82,7 @@ impl Directory {
             space: space.clone(),
             columns,
             segments,
-            held: RwLock::new(Held::Area(record.clone())),
+            held: RwLock::new(DirectoryBytes::Area(record.clone())),
         };
         // The tables are there; what they say is looked at when it is used.
         if directory.places_at(columns.saturating_mul(segments).saturating_add(1)) > payload.len() {
@@ -128,9 +128,9 @@ impl Directory {
     /// Lets the record in the area go: from now on a copy of it is read.
     pub fn detach(&self) -> Result<()> {
         let mut held = self.held.write();
-        if let Held::Area(_) = &*held {
+        if let DirectoryBytes::Area(_) = &*held {
             let copy = Box::from(held.bytes()?);
-            *held = Held::Copy(copy);
+            *held = DirectoryBytes::Copy(copy);
         }
         Ok(())
     }

@@ -18,12 +18,12 @@ pub(crate) trait Owner: Send + Sync {
     fn leave(&self, slot: u32);
 }
 
-struct Kept {
+struct OwnedCache {
     local: Local,
     owner: Weak<dyn Owner>,
 }
 
-impl Drop for Kept {
+impl Drop for OwnedCache {
     fn drop(&mut self) {
         CURRENT.with(|current| current.set(nobody()));
         if let Some(owner) = self.owner.upgrade() {
@@ -53,7 +53,7 @@ thread_local! {
     static CURRENT: Cell<*const Gate> = const { Cell::new(nobody()) };
     #[cfg(loom)]
     static CURRENT: Cell<*const Gate> = Cell::new(nobody());
-    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    static KEPT: RefCell<Vec<OwnedCache>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The gate of the cache that this thread used last; whose it is only [`Gate::enter`] tells.
@@ -82,7 +82,7 @@ pub(crate) fn known(id: u64) -> Option<Local> {
 /// given back.
 pub(crate) fn keep(local: Local, owner: Weak<dyn Owner>) -> bool {
     assert!(local.gate.is_closed(), "a new cache's gate is opened by its first use");
-    let mut new = Some(Kept { local, owner });
+    let mut new = Some(OwnedCache { local, owner });
     let kept = KEPT.try_with(|kept| {
         let Ok(mut kept) = kept.try_borrow_mut() else { return false };
         // Heaps that are gone need no cache.

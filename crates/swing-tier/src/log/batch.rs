@@ -9,7 +9,7 @@ use crate::log::files::WriterClaim;
 use crate::log::format::{MAX_PAYLOAD_BYTES, Piece};
 use crate::log::shared::Shared;
 use crate::log::state::{MAX_NAME_BYTES, MAX_ROOT_BYTES};
-use crate::log::write::{BlockWriter, Place};
+use crate::log::write::{BlockWriter, PayloadLocation};
 use crate::units::{Epoch, FileId, RecordId};
 
 /// Records up to this length, in bytes, share a block with others.
@@ -227,7 +227,7 @@ impl<'a> Batch<'a> {
 
 impl Changes {
     /// The buffer of small records lies at `place` now: what pointed into it points there.
-    pub(crate) fn settle(&mut self, place: &Place) {
+    pub(crate) fn settle(&mut self, place: &PayloadLocation) {
         let small = std::mem::take(&mut self.small);
         let added = self.added.iter_mut().flat_map(|added| &mut added.pieces);
         for target in added.chain(self.moving.iter_mut().map(|moving| &mut moving.to)) {

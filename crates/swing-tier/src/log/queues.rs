@@ -18,14 +18,14 @@ const MAX_KEPT_QUEUES: usize = 4;
 /// Names a log among those of the process; its queues are given up when it is closed.
 pub type QueueOwner = Arc<()>;
 
-struct Kept {
+struct OwnedQueue {
     owner: Weak<()>,
     mark: ProcessMark,
     queue: Box<dyn Queue>,
 }
 
 thread_local! {
-    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    static KEPT: RefCell<Vec<OwnedQueue>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A queue in use by the current thread; goes back to the thread's list when dropped.
@@ -90,7 +90,7 @@ impl Drop for QueueGuard {
         if self.mark.is_stale() || self.owner.strong_count() == 0 {
             return;
         }
-        let kept = Kept { owner: self.owner.clone(), mark: self.mark, queue };
+        let kept = OwnedQueue { owner: self.owner.clone(), mark: self.mark, queue };
         // At the end of a thread its list may be gone: then the queue ends here.
         let _ = KEPT.try_with(|list| {
             let mut list = list.borrow_mut();

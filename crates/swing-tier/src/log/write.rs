@@ -27,7 +27,11 @@ impl BlockWriter {
 
     /// Puts a block with this payload on its way. The reference is to the whole payload; what lies
     /// there is durable only after [`BlockWriter::finish`].
-    pub(crate) fn write(&mut self, files: &Files, payload: &[u8]) -> Result<Place, CommitError> {
+    pub(crate) fn write(
+        &mut self,
+        files: &Files,
+        payload: &[u8],
+    ) -> Result<PayloadLocation, CommitError> {
         debug_assert!(payload.len() as u64 <= MAX_PAYLOAD_BYTES && !payload.is_empty());
         let len = round_up(HEADER_BYTES + payload.len() as u64);
         let mut buffer = take_buffer(&mut *self.queue, len, &mut self.failed)
@@ -60,7 +64,7 @@ impl BlockWriter {
             tag,
         });
         self.queue.start();
-        Ok(Place { file, offset: offset + HEADER_BYTES })
+        Ok(PayloadLocation { file, offset: offset + HEADER_BYTES })
     }
 
     /// Waits for the writes and makes them durable. Returns the claims on the files.
@@ -98,13 +102,13 @@ impl BlockWriter {
 
 /// Where a payload lies.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct PayloadLocation {
     pub(crate) file: Arc<LogFile>,
     /// The payload's first byte.
     pub(crate) offset: u64,
 }
 
-impl Place {
+impl PayloadLocation {
     /// The reference to `bytes`, which begin `from` bytes into the payload.
     pub(crate) fn piece(&self, bytes: &[u8], from: u64) -> Piece {
         Piece::of(bytes, self.file.id, self.file.generation(), self.offset + from)

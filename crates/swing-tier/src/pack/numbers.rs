@@ -24,13 +24,13 @@ const PLAIN: u8 = 127;
 const WORTH: u32 = 2;
 
 /// How a vector is encoded.
-enum Way<N> {
+enum Encoding<N> {
     Plain,
     Offsets { bits: u32, least: N },
     Differences { bits: u32, first: N, least: i64 },
 }
 
-impl<N: Number> Way<N> {
+impl<N: Number> Encoding<N> {
     fn of(numbers: &[N]) -> Self {
         let (mut least, mut most) = (numbers[0], numbers[0]);
         for number in numbers {
@@ -43,18 +43,18 @@ impl<N: Number> Way<N> {
             && let Some((low, bits)) = steps(numbers)
             && bits + WORTH <= offset_bits
         {
-            return Way::Differences { bits, first: numbers[0], least: low };
+            return Encoding::Differences { bits, first: numbers[0], least: low };
         }
-        offsets.map_or(Way::Plain, |bits| Way::Offsets { bits, least })
+        offsets.map_or(Encoding::Plain, |bits| Encoding::Offsets { bits, least })
     }
 
     /// Bytes of a vector of `count` numbers.
     fn bytes(&self, count: usize) -> usize {
         let groups = count.div_ceil(super::bits::GROUP);
         match *self {
-            Way::Plain => 1 + count * N::BYTES,
-            Way::Offsets { bits, .. } => 1 + N::BYTES + groups * group_bytes(bits),
-            Way::Differences { bits, .. } => 9 + N::BYTES + groups * group_bytes(bits),
+            Encoding::Plain => 1 + count * N::BYTES,
+            Encoding::Offsets { bits, .. } => 1 + N::BYTES + groups * group_bytes(bits),
+            Encoding::Differences { bits, .. } => 9 + N::BYTES + groups * group_bytes(bits),
         }
     }
 }
@@ -77,7 +77,7 @@ pub(super) fn estimate<N: Number>(bytes: &[u8], vectors: usize) -> (usize, usize
     for some in bytes.chunks(VECTOR * N::BYTES).step_by(all.div_ceil(vectors).max(1)) {
         N::load(some, &mut numbers);
         if !numbers.is_empty() {
-            packed += Way::of(&numbers).bytes(numbers.len());
+            packed += Encoding::of(&numbers).bytes(numbers.len());
             whole += some.len();
         }
     }
@@ -91,18 +91,18 @@ pub(super) fn encode<N: Number>(bytes: &[u8], out: &mut Vec<u8>) {
     for some in whole.chunks(VECTOR * N::BYTES) {
         N::load(some, &mut numbers);
         packed.clear();
-        match Way::of(&numbers) {
-            Way::Plain => {
+        match Encoding::of(&numbers) {
+            Encoding::Plain => {
                 out.push(PLAIN);
                 out.extend_from_slice(some);
             }
-            Way::Offsets { bits, least } => {
+            Encoding::Offsets { bits, least } => {
                 out.push(bits as u8);
                 least.append(out);
                 packed.extend(numbers.iter().map(|n| n.above(least).unwrap_or(0)));
                 pack(bits, &packed, out);
             }
-            Way::Differences { bits, first, least } => {
+            Encoding::Differences { bits, first, least } => {
                 out.push(DIFFERENCES | bits as u8);
                 first.append(out);
                 out.extend_from_slice(&least.to_le_bytes());

@@ -1,7 +1,7 @@
 //! The memory of an area: made with its first write, grown by planes, given a name by a publish.
 //!
-//! Memory is looked for on the file system and in all before it is taken, so that running out of it
-//! is an error of the call and not a SIGBUS at some later store (INV-AREA-9).
+//! Before memory is taken, the free memory of the file system and of the machine is checked. So
+//! running out of memory is an error of the call, not a SIGBUS at some later store (INV-AREA-9).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -160,7 +160,7 @@ impl Core {
         if allowance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, granted).is_ok() {
             return Ok(());
         }
-        let Some(room) = file::room_of(self.ns.path()) else { return Ok(()) };
+        let Some(room) = file::free_space(self.ns.path()) else { return Ok(()) };
         let kept = headroom(room.size).0;
         if let Some(rest) = room.free.0.checked_sub(len.saturating_add(kept)) {
             allowance.store((rest / 16).min(MAX_ALLOWANCE), Ordering::Relaxed);

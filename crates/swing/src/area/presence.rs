@@ -1,11 +1,11 @@
-//! Which parts of an area have memory, for whoever reads its addresses.
+//! Which parts of an area have memory, for readers of its addresses.
 //!
-//! Addresses may be used longer than the area is open (`Arc<Mapping>`), and places that are read
-//! from the area's bytes have to be checked all that time: a [`Presence`] can be asked after the
-//! area was closed too. Nothing becomes present or absent any more then.
+//! Addresses may outlive the open area (`Arc<Mapping>`), and readers check places that they read
+//! from the area's bytes. So a [`Presence`] also answers after the area was closed. Nothing becomes
+//! present or absent any more then.
 //!
-//! Concurrency: one atomic load an extent, no lock. The answer is exact for extents that nobody
-//! discards meanwhile, such as those of blocks the caller pins.
+//! Concurrency: one atomic load an extent, no lock. The answer is exact for extents that no thread
+//! discards meanwhile, such as those of blocks that the caller pins.
 
 use std::fmt;
 use std::ops::Range;

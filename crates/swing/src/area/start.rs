@@ -95,7 +95,7 @@ impl Area {
                 hookable: true,
                 over_threshold: false,
                 cow_threshold: start.cow_threshold,
-                rung: None,
+                notified: None,
             },
             lock: Some(start.lock),
             closed: false,

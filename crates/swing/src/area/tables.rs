@@ -19,7 +19,7 @@ use crate::policy::alternation::Alternation;
 use crate::policy::copy_ahead::Ahead;
 use crate::sys::kept_file::KeptFile;
 use crate::sys::notifier::Stamp;
-use crate::sys::page_tables::{Lifted, Place};
+use crate::sys::page_tables::{DetachTarget, DetachedTables};
 
 /// The area's own memory file.
 #[derive(Debug)]
@@ -121,9 +121,9 @@ pub(crate) struct Heuristics {
     /// Absent extents whose addresses are mapped already, and to what.
     pub in_advance: RunMap,
     /// Page tables taken away by a publish, to be dropped.
-    pub lifted: Vec<Lifted>,
+    pub detached: Vec<DetachedTables>,
     /// Where those go that the next publish takes away.
-    pub lift_to: Option<Place>,
+    pub detach_to: Option<DetachTarget>,
 }
 
 /// The manifests that this process has made.
@@ -164,8 +164,8 @@ pub(crate) struct HookRules {
     /// Hooks are refused because of `cow_threshold`.
     pub over_threshold: bool,
     pub cow_threshold: Option<ByteLen>,
-    /// Of a ring that the next shared state answers.
-    pub rung: Option<Stamp>,
+    /// The stamp of the notification that the next shared state answers.
+    pub notified: Option<Stamp>,
 }
 
 /// The file an area had before it moved on.

@@ -49,7 +49,7 @@ impl Core {
     }
 
     /// Has the responder run where a trapped store has copied an extent last.
-    pub(crate) fn seat_responder(&self) {
+    pub(crate) fn move_responder(&self) {
         let processor = self.tracked.get().map_or(0, |t| t.processor.load(Ordering::Relaxed));
         if let Some(processor) = processor.checked_sub(1)
             && let Some(live) = self.live.try_lock()

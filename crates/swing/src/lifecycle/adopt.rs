@@ -85,7 +85,7 @@ fn adopt(
                 match open_source(&folder, entry, other, &mut files) {
                     Ok(source) => sources.push(Some(source)),
                     // Views are not pinned: their holder has leases of its own on what they show.
-                    Err(Fault::NotFound) if other.kind == Kind::View => {}
+                    Err(Fault::NotFound) if other.kind == Kind::Anonymous => {}
                     Err(fault) => return Err(pin_is_missing(fault, &folder)),
                 }
             }

@@ -1,10 +1,9 @@
 //! Closing an area: what happens when its handle is dropped.
 //!
 //! A named area that was published stays, in its newest published state, for the next owner. An
-//! unnamed one, and one that was never published, goes. Addresses may outlive the handle
-//! (`Arc<Mapping>`): if somebody still has them, a last anonymous manifest of what they show is
-//! leased by the mapping itself, so that neither the next owner nor a collector can take the memory
-//! away from under them.
+//! unnamed area, and one that was never published, is removed. Addresses may outlive the handle
+//! (`Arc<Mapping>`). Then the mapping itself leases a last anonymous manifest of what the addresses
+//! show, so that neither the next owner nor a collector can take the memory away.
 
 use std::sync::Arc;
 

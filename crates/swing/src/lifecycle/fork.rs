@@ -248,7 +248,7 @@ extern "C" fn in_child() {
         drop(held.state.lock.take());
         held.core.forget_made_ahead_in_child(&mut held.state);
         // Views of the parent's memory that its keeper would have dropped.
-        held.state.heuristics.lifted.clear();
+        held.state.heuristics.detached.clear();
         // As long as this process lives: nobody can tell when its last address into the area is
         // gone.
         std::mem::forget(held.lease.take());

@@ -1,14 +1,14 @@
 //! Taking an area out of its namespace while its memory stays in use.
 //!
-//! A process that is about to end takes its area's folder away as late as it can. It may still use
-//! the memory afterwards, in what other libraries do at the end: so nothing of it is given back,
-//! only the names go, and the memory goes with the last process that has it mapped. Where somebody
-//! has the area hooked, or has derived from it, the folder is put aside under the name of an area
-//! that was removed ([`crate::recovery::remove`]), and goes with the last of them.
+//! A process that is about to end removes its area's folder as late as it can. Libraries may still
+//! use the memory afterwards, in their exit handlers. So only the names are removed, and the memory
+//! goes with the last process that maps it. If the area is hooked, or another area derives from it,
+//! the folder is renamed as that of a removed area ([`crate::recovery::remove`]), and goes with its
+//! last user.
 //!
-//! **Concurrency.** Only the owner's process renames its folder, while it has the owner's lock; a
+//! **Concurrency.** Only the owner's process renames its folder, while it has the owner's lock. A
 //! hooker looks for the published state after it has leased it, and starts over if there is none.
-//! **Crash.** What is put aside is what a collector of removed areas expects at any step.
+//! **Crash.** At each step, what is left is what a collector of removed areas expects.
 
 use std::path::Path;
 

@@ -1,19 +1,18 @@
 //! Asking the owner of an area for its state of this moment: the hooker's side of [`crate::live`].
 //!
-//! Connecting costs more than asking, so a connection is kept for the next hook of the same area, a
-//! few of them a process, and the area's open folder with it. One whose owner has gone, or has
-//! closed it to make room for others, is made again; one whose answer did not come in time is not
-//! used again.
+//! Connecting costs more than asking. So a process keeps a few connections for later hooks of the
+//! same areas, and with each the area's open folder. A connection whose owner has gone, or has
+//! closed it, is made again. A connection whose answer came too late is not used again.
 //!
-//! While the owner is at work all is done that does not need its answer: its next manifest is
-//! opened and leased, to be watched ([`crate::live::pending`]), and what a state like those before
-//! needs is made ready ([`crate::live::map_ahead`]). What the owner says through the connection
-//! comes after the state is current: whoever watches does not wait for it, and once there is a bell
-//! to ring does not even ask for it.
+//! While the owner works the hooker does everything that needs no answer. It opens and leases the
+//! owner's next manifest, to watch it ([`crate::live::pending`]), and maps what states before this
+//! one needed ([`crate::live::map_ahead`]). The owner answers through the connection only after the
+//! state is current. A hooker that watches the manifest does not wait for the answer, and once it
+//! has the owner's eventfd it notifies that instead of asking.
 //!
-//! Every wait ends at a time that the caller gives. Nothing here compares clocks of two processes:
-//! a state is fresh because its owner made it current after it was asked, on this connection, or
-//! into the manifest that was empty then ([`crate::live::pending`]).
+//! Every wait ends at a time that the caller gives. Nothing here compares clocks of two processes.
+//! A state is fresh because its owner made it current after the question on this connection, or
+//! into the manifest that was empty at that time ([`crate::live::pending`]).
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd};
@@ -26,13 +25,13 @@ use crate::live::connect::{CONNECT, connect};
 use crate::live::map_ahead::Past;
 use crate::live::pending::{Stage, Watch};
 use crate::live::protocol::{
-    ANSWER_BYTES, FAILED, FRESH, PINNED, REFUSED, REQUEST, REQUEST_BYTES, RUNG, THREAD,
+    ANSWER_BYTES, FAILED, FRESH, NOTIFIED, PINNED, REFUSED, REQUEST, REQUEST_BYTES, THREAD,
 };
 use crate::model::error::{NotFresh, Result};
 use crate::model::name::AreaName;
 use crate::sys::file::Folder;
 use crate::sys::kept_file::{Access, KeptFile};
-use crate::sys::notifier::{Bell, Stamp};
+use crate::sys::notifier::{EventFd, Stamp};
 use crate::sys::pass_fd;
 use crate::sys::process::{self, Processors};
 use crate::sys::sync::Mutex;
@@ -49,7 +48,7 @@ const LOOKS_PER_HEARING: u32 = 32;
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
 
-/// What came of asking.
+/// The outcome of asking.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// A fresh state has been published, and has a name.
@@ -67,7 +66,7 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) struct Coming {
     pub watch: Watch,
-    kept: Kept,
+    kept: KeptConnection,
     end: Instant,
     /// The folder has been found to have its name still, after the question.
     found: bool,
@@ -105,7 +104,7 @@ impl Coming {
 /// A connection to the owner of the area in one folder. While that is open nothing else has its
 /// identity.
 #[derive(Debug)]
-struct Kept {
+struct KeptConnection {
     /// That folder's parent and the area's name, as they were when it was opened.
     parent: PathBuf,
     name: AreaName,
@@ -113,11 +112,11 @@ struct Kept {
     identity: (u64, u64),
     /// Its number of forks: a child does not use what its parent has.
     process: u64,
-    line: Line,
+    line: Connection,
     past: Option<Past>,
 }
 
-impl Kept {
+impl KeptConnection {
     fn is_at(&self, parent: &Folder, name: &AreaName) -> bool {
         parent.identity_of(&name.folder()) == Some(self.identity)
     }
@@ -125,18 +124,18 @@ impl Kept {
 
 /// A connection, and who answers there.
 #[derive(Debug)]
-struct Line {
+struct Connection {
     /// The program may close it: then it is made again.
     stream: KeptFile,
     /// The process that answers.
     owner: Option<i32>,
     /// Its thread; 0: not known yet.
     thread: i32,
-    /// What to ring instead of asking, if an answer is not needed.
-    bell: Option<Bell>,
-    /// Of the last ring.
+    /// Notified instead of asking, where no answer is needed.
+    eventfd: Option<EventFd>,
+    /// The stamp of the last notification.
     stamp: Option<Stamp>,
-    /// Whether the last question will be answered; otherwise it was only rung.
+    /// Whether an answer will come; a notification has none.
     asked: bool,
     /// Requests that have not been answered.
     open: u32,
@@ -157,13 +156,13 @@ enum Heard {
     Closed,
 }
 
-impl Line {
+impl Connection {
     fn new(stream: UnixStream) -> std::io::Result<Self> {
         let owner = process::peer_of(&stream);
         let stream = KeptFile::new(stream, Access::Write)?;
         let bytes = [0; ANSWER_BYTES];
-        let (bell, stamp) = (None, None);
-        Ok(Self { stream, owner, thread: 0, bell, stamp, asked: false, open: 0, bytes, got: 0 })
+        let (eventfd, stamp) = (None, None);
+        Ok(Self { stream, owner, thread: 0, eventfd, stamp, asked: false, open: 0, bytes, got: 0 })
     }
 
     /// Has the answering thread go on here, if it is only waiting for the processor where stores
@@ -180,15 +179,15 @@ impl Line {
     }
 
     /// Has the owner publish: quickly, without an answer if possible.
-    fn ring(&mut self) -> bool {
+    fn notify(&mut self) -> bool {
         self.asked = false;
-        self.stamp = self.bell.as_ref().and_then(Bell::ring);
+        self.stamp = self.eventfd.as_ref().and_then(EventFd::notify);
         self.stamp.is_some() || self.ask(process::monotonic_ns())
     }
 
-    /// Asks what the bell has come to, if that is all that was done.
+    /// Asks what came of a notification, unless a question was sent.
     fn inquire(&mut self) -> bool {
-        self.asked || self.ask(RUNG)
+        self.asked || self.ask(NOTIFIED)
     }
 
     /// `false` when the connection is closed: by an owner that is gone, or needs the room.
@@ -226,9 +225,9 @@ impl Line {
             let Ok(stream) = self.stream.here() else { return Heard::Closed };
             match pass_fd::receive(stream, rest) {
                 Ok((0, _)) => return Heard::Closed,
-                Ok((got, bell)) => {
+                Ok((got, eventfd)) => {
                     self.got += got;
-                    self.bell = bell.and_then(Bell::from_other).or(self.bell.take());
+                    self.eventfd = eventfd.and_then(EventFd::from_other).or(self.eventfd.take());
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Heard::Nothing,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -302,7 +301,7 @@ impl Line {
 }
 
 /// The connections not in use, the one used last at the end.
-static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+static KEPT: Mutex<Vec<KeptConnection>> = Mutex::new(Vec::new());
 
 /// Asks the owner of an area for a fresh publish; the answer, and the area's folder. `meanwhile` is
 /// called, at most once, when the owner is at work, if the area has been
@@ -314,10 +313,10 @@ pub(crate) fn ask(
     meanwhile: &mut dyn FnMut(&Folder, &Past),
 ) -> Result<(Answer, Arc<Folder>)> {
     if let Some(mut kept) = take_kept(parent, name)
-        && kept.line.ring()
+        && kept.line.notify()
     {
         let folder = kept.folder.clone();
-        let is_there = |kept: &Kept| kept.is_at(parent, name);
+        let is_there = |kept: &KeptConnection| kept.is_at(parent, name);
         if let Some(answer) = answer_of(kept, end, meanwhile, &is_there) {
             return Ok((answer, folder));
         }
@@ -332,9 +331,9 @@ pub(crate) fn ask(
         }
         Err(_) => return Ok((Answer::None(NotFresh::NobodyAnswers), folder)),
     };
-    let Ok(line) = Line::new(stream) else { return Ok((Answer::Closed, folder)) };
+    let Ok(line) = Connection::new(stream) else { return Ok((Answer::Closed, folder)) };
     let process = process::fork_generation();
-    let mut kept = Kept {
+    let mut kept = KeptConnection {
         parent: parent.path().to_owned(),
         name: name.clone(),
         folder: folder.clone(),
@@ -343,7 +342,7 @@ pub(crate) fn ask(
         line,
         past: None,
     };
-    let answer = kept.line.ring().then(|| answer_of(kept, end, meanwhile, &|_| true));
+    let answer = kept.line.notify().then(|| answer_of(kept, end, meanwhile, &|_| true));
     Ok((answer.flatten().unwrap_or(Answer::Closed), folder))
 }
 
@@ -357,10 +356,10 @@ pub(crate) fn is_answered(parent: &Folder, name: &AreaName) -> Result<bool> {
 /// What comes of a request that has been sent. `None` when the connection is closed, or the area
 /// has another folder by now. After an answer it can be used again.
 fn answer_of(
-    mut kept: Kept,
+    mut kept: KeptConnection,
     end: Instant,
     meanwhile: &mut dyn FnMut(&Folder, &Past),
-    is_there: &dyn Fn(&Kept) -> bool,
+    is_there: &dyn Fn(&KeptConnection) -> bool,
 ) -> Option<Answer> {
     let watch = Watch::begin(&kept.folder, kept.line.stamp);
     if let (Some(_), Some(past)) = (&watch, &kept.past) {
@@ -394,16 +393,17 @@ fn answer_of(
 
 /// The connection kept for an area. The owner begins its work only when it has been found, so
 /// nothing else is done before.
-fn take_kept(parent: &Folder, name: &AreaName) -> Option<Kept> {
+fn take_kept(parent: &Folder, name: &AreaName) -> Option<KeptConnection> {
     // A child forked while another thread held this lock must not wait for it.
     let mut all = KEPT.try_lock()?;
     let (me, path) = (process::fork_generation(), parent.path().as_os_str());
-    let is_it = |k: &Kept| k.name == *name && k.parent.as_os_str() == path && k.process == me;
+    let is_it =
+        |k: &KeptConnection| k.name == *name && k.parent.as_os_str() == path && k.process == me;
     let at = all.iter().rposition(is_it)?;
     Some(all.remove(at))
 }
 
-fn keep(kept: Kept) {
+fn keep(kept: KeptConnection) {
     if let Some(mut all) = KEPT.try_lock() {
         // A child has copies of what its parent had.
         all.retain(|k| k.process == kept.process);
@@ -522,7 +522,7 @@ mod tests {
             let (stream, _other) = UnixStream::pair().unwrap();
             let owner = process::peer_of(&stream);
             assert_eq!(owner, Some(std::process::id() as i32));
-            let mut line = Line::new(stream).unwrap();
+            let mut line = Connection::new(stream).unwrap();
             assert_eq!(line.owner, owner);
             line.take_along();
             assert_eq!(Processors::of(number).unwrap(), before, "not known");
@@ -730,14 +730,21 @@ mod tests {
             let file = begin(&folder);
             let watch = Watch::begin(&folder, None).unwrap();
             let (stream, mut owner) = UnixStream::pair().unwrap();
-            let mut line = Line::new(stream).unwrap();
+            let mut line = Connection::new(stream).unwrap();
             assert!(line.ask(1));
             say(&file, COMING);
             let identity = folder.identity();
             let (folder, process) = (Arc::new(folder), process::fork_generation());
             let (parent_path, name) = (parent.path().to_owned(), area_name());
-            let kept =
-                Kept { parent: parent_path, name, folder, identity, process, line, past: None };
+            let kept = KeptConnection {
+                parent: parent_path,
+                name,
+                folder,
+                identity,
+                process,
+                line,
+                past: None,
+            };
             let end = Instant::now() + 20 * PROMPT;
             let coming = Coming { watch, kept, end, found: false };
             assert!(!coming.is_of(&parent, &area_name()), "another folder");
@@ -759,7 +766,7 @@ mod tests {
     #[test]
     fn answers_that_nobody_waited_for_are_not_taken_for_later_ones() {
         let (stream, mut owner) = UnixStream::pair().unwrap();
-        let mut line = Line::new(stream).unwrap();
+        let mut line = Connection::new(stream).unwrap();
         assert!(line.ask(1) && line.ask(1) && line.ask(1));
         owner.write_all(&reply(FRESH)).unwrap();
         owner.write_all(&reply(9)[..7]).unwrap();
@@ -772,9 +779,9 @@ mod tests {
         assert_eq!(line.hear(), Heard::Closed, "nobody has asked");
         // To a question that will not be answered.
         assert!(line.ask(1));
-        line.bell = Some(Bell::new().unwrap());
-        assert!(line.ring() && !line.asked && line.inquire() && line.open == 2);
-        assert!(line.ring() && !line.asked);
+        line.eventfd = Some(EventFd::new().unwrap());
+        assert!(line.notify() && !line.asked && line.inquire() && line.open == 2);
+        assert!(line.notify() && !line.asked);
         owner.write_all(&reply(FRESH)).unwrap();
         owner.write_all(&reply(FRESH)).unwrap();
         assert_eq!((line.hear(), line.open), (Heard::Nothing, 0));
@@ -788,14 +795,14 @@ mod tests {
     #[test]
     fn old_answers_are_read_and_the_last_one_is_not() {
         let (stream, mut owner) = UnixStream::pair().unwrap();
-        let mut line = Line::new(stream).unwrap();
+        let mut line = Connection::new(stream).unwrap();
         for i in 0..50 {
             assert!(line.ask(1));
             owner.write_all(&reply(FRESH)).unwrap();
             line.read_unread();
             assert_eq!(line.open, 1, "{i}");
             // With the first answer it usually comes.
-            line.bell = line.bell.or_else(|| Some(Bell::new().unwrap()));
+            line.eventfd = line.eventfd.or_else(|| Some(EventFd::new().unwrap()));
         }
         assert_eq!(line.hear(), Heard::Said(FRESH));
     }

@@ -1,7 +1,7 @@
-//! Whom the owner of an area answers: connections, what comes through them, and waiting for it.
+//! The clients of a responder: their connections, their requests, and waiting for them.
 //!
-//! What comes through the socket is hostile: requests have a fixed length, clients have a bounded
-//! time and number, and of a request only its time is used, as a hint.
+//! Bytes from the socket are hostile: requests have a fixed length, the number and the time of
+//! clients are bounded, and only the time in a request is used, as a hint.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use libc::c_int;
 use rustix::io::Errno;
 
-use crate::live::protocol::{REQUEST, REQUEST_BYTES, RUNG};
+use crate::live::protocol::{NOTIFIED, REQUEST, REQUEST_BYTES};
 use crate::sys::kept_file::{Access, KeptFile};
-use crate::sys::notifier::{Bell, Stamp};
+use crate::sys::notifier::{EventFd, Stamp};
 use crate::sys::sync::Mutex;
 use crate::sys::{descriptors, pass_fd};
 
@@ -40,7 +40,7 @@ pub(crate) struct Client {
     pub(crate) request: [u8; REQUEST_BYTES],
     pub(crate) got: usize,
     pub(crate) since: Instant,
-    /// It has the bell, too.
+    /// It has been sent the eventfd.
     pub(crate) answered: bool,
     /// Where its descriptor is noted.
     pub(crate) noted: Connections,
@@ -57,7 +57,7 @@ impl Drop for Client {
 pub(crate) enum Step {
     Waits,
     Asks,
-    /// It has rung before, and asks whether that has come to anything.
+    /// It has notified before, and asks what came of that.
     Inquires,
     /// It has gone, or sends something else.
     Ends,
@@ -92,7 +92,7 @@ impl Client {
                 debug_assert!(self.got <= REQUEST_BYTES);
                 match self.got == REQUEST_BYTES {
                     true if !self.request.starts_with(&REQUEST) => Step::Ends,
-                    true if self.sent_ns() == RUNG => Step::Inquires,
+                    true if self.sent_ns() == NOTIFIED => Step::Inquires,
                     true => Step::Asks,
                     false => Step::Waits,
                 }
@@ -107,11 +107,12 @@ impl Client {
         }
     }
 
-    /// Answers; with the first answer comes the bell. `false`: it has gone, or does not read.
-    pub(crate) fn answer(&mut self, answer: &[u8], bell: &Bell) -> bool {
-        let (Ok(stream), Ok(bell)) = (self.stream.here(), bell.here()) else { return false };
+    /// Answers; the first answer brings the eventfd. `false`: the client has gone, or does not
+    /// read.
+    pub(crate) fn answer(&mut self, answer: &[u8], eventfd: &EventFd) -> bool {
+        let (Ok(stream), Ok(eventfd)) = (self.stream.here(), eventfd.here()) else { return false };
         if !self.answered {
-            return pass_fd::send(stream, answer, bell.as_fd()).is_ok();
+            return pass_fd::send(stream, answer, eventfd.as_fd()).is_ok();
         }
         let (fd, bytes) = (stream.as_fd().as_raw_fd(), answer.as_ptr().cast());
         // SAFETY: a valid descriptor and buffer; without a signal when the other side is closed.
@@ -121,7 +122,7 @@ impl Client {
 
     /// When the request was sent, as it says.
     pub(crate) fn sent_ns(&self) -> u64 {
-        self.request.last_chunk().map_or(RUNG, |time| u64::from_le_bytes(*time))
+        self.request.last_chunk().map_or(NOTIFIED, |time| u64::from_le_bytes(*time))
     }
 
     /// After an answer: it may ask again.
@@ -166,11 +167,11 @@ pub(crate) struct Questions {
     /// When it was seen.
     pub(crate) seen_ns: u64,
     pub(crate) clients: Vec<Client>,
-    /// Somebody has asked, or rung, for whom nothing was published yet.
+    /// A client has asked or notified since the last publish.
     pub(crate) need_publish: bool,
-    /// For so long, as far as is known.
+    /// How long the clients have waited, as far as is known.
     pub(crate) waited: Duration,
-    /// Of the ring.
+    /// The stamp of the notification, if it was one.
     pub(crate) stamp: Option<Stamp>,
 }
 
@@ -200,9 +201,9 @@ impl Questions {
     }
 
     /// All have the answer, and may ask again. Who has gone, or does not read, needs none.
-    pub(crate) fn answered(&mut self, answer: &[u8], bell: &Bell) -> Vec<Client> {
+    pub(crate) fn answered(&mut self, answer: &[u8], eventfd: &EventFd) -> Vec<Client> {
         let mut clients = std::mem::take(&mut self.clients);
-        clients.retain_mut(|client| client.answer(answer, bell));
+        clients.retain_mut(|client| client.answer(answer, eventfd));
         clients.iter_mut().for_each(Client::rest);
         clients
     }
@@ -263,7 +264,7 @@ pub(crate) struct Events {
     /// Somebody wants to connect.
     pub(crate) come: bool,
     /// Somebody who has been answered before asks.
-    pub(crate) rung: bool,
+    pub(crate) notified: bool,
     /// Of each client's socket.
     pub(crate) clients: Vec<c_int>,
 }
@@ -272,12 +273,12 @@ pub(crate) struct Events {
 #[derive(Debug)]
 pub(crate) struct Ends {
     pub(crate) listener: KeptFile,
-    pub(crate) bell: Bell,
+    pub(crate) eventfd: EventFd,
 }
 
 impl Ends {
     pub(crate) fn are_here(&self) -> bool {
-        self.listener.is_here() && self.bell.here().is_ok()
+        self.listener.is_here() && self.eventfd.here().is_ok()
     }
 }
 
@@ -286,7 +287,7 @@ pub(crate) enum Woken {
     By(Events),
     /// The socket has been shut down.
     Over,
-    /// The program has closed the socket or the bell.
+    /// The program has closed the socket or the eventfd.
     Lost,
 }
 
@@ -297,7 +298,7 @@ pub(crate) fn wait_for_clients(
     longest: Option<Duration>,
 ) -> Woken {
     let poll = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let (Ok(listener), Ok(bell)) = (ends.listener.here(), ends.bell.here()) else {
+    let (Ok(listener), Ok(eventfd)) = (ends.listener.here(), ends.eventfd.here()) else {
         return Woken::Lost;
     };
     let full = !has_room(clients, 0);
@@ -306,7 +307,7 @@ pub(crate) fn wait_for_clients(
         events: if full { 0 } else { libc::POLLIN },
         revents: 0,
     }];
-    polls.push(poll(bell.as_fd().as_raw_fd()));
+    polls.push(poll(eventfd.as_fd().as_raw_fd()));
     // What is not there any more is looked at at once, and then forgotten.
     let gone = clients.iter().any(|client| !client.stream.is_here());
     let number = |c: &Client| c.stream.here().map_or(-1, |here| here.as_fd().as_raw_fd());
@@ -329,7 +330,7 @@ pub(crate) fn wait_for_clients(
     };
     Woken::By(Events {
         come: polls[0].revents != 0,
-        rung: polls[1].revents != 0,
+        notified: polls[1].revents != 0,
         clients: polls[2..].iter().map(events).collect(),
     })
 }

@@ -1,10 +1,10 @@
-//! What a live hook makes ready while the owner is at work.
+//! What a live hook prepares while the owner works.
 //!
-//! Whoever has hooked an area before knows where it lies, and how: a state differs little from the
-//! one before, or, where stores have been everywhere in between, from the one before that, since
-//! extents go from one plane to another and back. So the memory is opened, and mapped as the
-//! likelier of both says; of the state that comes only what lies elsewhere has to be mapped, and
-//! that may be nothing. No byte is read before the state is known, and leased.
+//! A process that has hooked an area before knows where the area lies, and how. A state differs
+//! little from the state before. Where stores have been everywhere in between, it resembles the
+//! state before that, since extents alternate between planes. So the hooker opens the memory and
+//! maps it as the likelier of the two states says. Then it maps only what lies elsewhere in the new
+//! state, which may be nothing. No byte is read before the state is known and leased.
 
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 //! Watching a manifest that an owner has made ahead: the hooker's side of
 //! [`crate::publish::made_ahead`].
 //!
-//! Whoever has asked for a state opens that manifest while the owner is at work, and takes its
-//! lease. If it is empty then, the state in it is not older than the question: the owner stores its
-//! first word while no store gets into memory that is protected, and protects the rest afterwards.
-//! What is not empty any more is the answer if it has the stamp of the question; otherwise it may
-//! be the answer to somebody else's.
+//! A hooker that has asked for a state opens that manifest while the owner works, and takes its
+//! lease. If the manifest is empty then, its state is not older than the question: the owner stores
+//! the first word while no store gets into protected memory, and protects the rest afterwards. If
+//! the manifest is not empty, it is the answer if it has the stamp of the question; else it may
+//! answer another hooker.
 //!
-//! What is in the file is as hostile as any manifest.
+//! The file is as hostile as any manifest.
 
 use std::path::PathBuf;
 use std::sync::atomic::{Ordering, fence};
@@ -62,7 +62,7 @@ impl Watch {
         is_it.then_some(watch)
     }
 
-    /// Whether a state that is coming or current has the stamp of this ring.
+    /// Whether a state that is coming or current has the stamp of this notification.
     fn answers(&self, stamp: Stamp) -> bool {
         let mut bytes = [0; AHEAD_BYTES];
         self.read(&mut bytes).is_ok()

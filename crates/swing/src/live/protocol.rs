@@ -5,10 +5,11 @@
 
 /// What a request begins with.
 pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x05";
-/// The whole of it: then comes the time when it was sent, in nanoseconds of the clock that all
-/// processes share, or this, by one who has rung before.
+/// The whole request: behind it stands the time when it was sent, in nanoseconds of the clock that
+/// all processes share, or [`NOTIFIED`].
 pub(crate) const REQUEST_BYTES: usize = 24;
-pub(crate) const RUNG: u64 = 0;
+/// The time of a request that only inquires what came of a notification.
+pub(crate) const NOTIFIED: u64 = 0;
 /// An answer: status, and the number of the thread that answers.
 pub(crate) const ANSWER_BYTES: usize = 8;
 pub(crate) const FRESH: u32 = 1;

@@ -1,28 +1,28 @@
 //! Live hooks: asking the owner of an area for its state of this moment.
 //!
-//! A thread of the owner, the *responder*, listens on a Unix socket in the area's folder. Whoever
-//! hooks live connects, asks, and watches the manifest that the owner has made ahead
-//! ([`crate::publish::made_ahead`]): as soon as it is known what lies where the state can be
-//! mapped, and meanwhile it becomes current. Who has nothing to watch hooks the state like any
-//! other when the answer comes that it is current. Several that ask at once share one publish: it
-//! happens after each of them asked. With an answer comes a bell: from then on who hooks only rings
-//! it, and watches, and inquires when there is nothing to watch, or nothing comes. What "moment"
-//! means with threads that store all the while is said in [`crate::tracked`]. The responder runs
-//! where stores come from ([`crate::live::affinity`]).
+//! A thread of the owner, the *responder*, listens on a Unix socket in the area's folder. A hooker
+//! connects, asks, and watches the manifest that the owner has made ahead
+//! ([`crate::publish::made_ahead`]). The manifest first says what lies where, so that the hooker
+//! can map the state while it becomes current. A hooker that cannot watch the manifest waits for
+//! the answer, and then hooks the state like any other. Several hookers that ask at once share one
+//! publish, which begins after each of them asked. The first answer brings an eventfd. From then on
+//! the hooker notifies the eventfd and watches; it asks only when there is nothing to watch, or
+//! nothing comes. [`crate::tracked`] defines "this moment" for threads that store all the while.
+//! The responder runs on the processor where stores come from ([`crate::live::affinity`]).
 //!
-//! An owner that is dead, stopped or busy for longer than the hooker waits does not answer, and one
-//! whose publish fails says so. Then the hook fails, or, if the hooker has asked for that
-//! ([`crate::IfStale::Accept`]), gives the last shared state, which says that it is not fresh. An
-//! owner that refuses hooks, or is over its copy-on-write threshold, says so.
+//! An owner that is dead, stopped, or busy for too long does not answer; an owner whose publish
+//! fails says so. Then the hook fails, or gives the last shared state, marked as not fresh, if the
+//! hooker accepts that ([`crate::IfStale::Accept`]). An owner that refuses hooks, or is over its
+//! copy-on-write threshold, says so.
 //!
-//! What comes through the socket is hostile: requests have a fixed length, clients have a bounded
-//! time and number, and of a request only its time is used, as a hint. A forked child closes its
-//! copies of the socket and of the connections, so that it never looks like an owner.
+//! Bytes from the socket are hostile. Requests have a fixed length, the number and the time of
+//! clients are bounded, and only the time in a request is used, as a hint. A forked child closes
+//! its copies of the socket and of the connections, so that it never looks like an owner.
 //!
-//! The program may close what the responder listens on, and may have its own files at these numbers
-//! ([`crate::sys::kept_file`]). The responder looks before it waits, at least once a second, and
-//! before it uses what it was woken by. It forgets what it has lost, and listens anew; its clients
-//! connect again.
+//! The program may close the responder's descriptors, and may open its own files at these numbers
+//! ([`crate::sys::kept_file`]). The responder checks each descriptor before it waits, at least
+//! once a second, and before it uses the one that woke it. It forgets lost ones and listens anew;
+//! its clients connect again.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixListener;
@@ -34,7 +34,7 @@ use std::time::Duration;
 use crate::area::core::Core;
 use crate::area::handle::Area;
 use crate::area::live_slot::{LiveGuard, LiveResponder};
-use crate::live::affinity::Seat;
+use crate::live::affinity::Affinity;
 use crate::live::clients::{
     Client, Connections, Ends, Idle, Questions, Woken, take_in, wait_for_clients,
 };
@@ -47,7 +47,7 @@ use crate::publish::commit::Published;
 use crate::sys::block_signals::{self, Quiet};
 use crate::sys::file::Folder;
 use crate::sys::kept_file::{Access, KeptFile};
-use crate::sys::notifier::{Bell, Stamp};
+use crate::sys::notifier::{EventFd, Stamp};
 use crate::sys::sync::Mutex;
 use crate::sys::{descriptors, process};
 
@@ -67,7 +67,7 @@ pub(crate) struct Responder {
     /// To whom the thread listens.
     connections: Connections,
     thread: JoinHandle<()>,
-    seat: Seat,
+    affinity: Affinity,
 }
 
 /// What the thread listens on; exchanged when the program has closed it. Locked only with the
@@ -88,7 +88,7 @@ impl Shared {
 
 impl LiveResponder for Responder {
     fn move_to(&self, processor: u32) {
-        self.seat.move_to(processor);
+        self.affinity.move_to(processor);
     }
 
     fn abandon_in_child(self: Box<Self>) {
@@ -96,7 +96,7 @@ impl LiveResponder for Responder {
         let clients = self.connections.try_lock().map(|mut c| std::mem::take(&mut *c));
         let ends = self.shared.ends.lock().clone();
         ends.listener.close_in_child();
-        ends.bell.close_in_child();
+        ends.eventfd.close_in_child();
         clients.iter().flatten().for_each(|client| client.close_in_child());
         std::mem::forget(ends);
         self.forget();
@@ -181,8 +181,8 @@ impl Core {
         let shared =
             Arc::new(Shared { ends: Mutex::new(ends.clone()), ending: AtomicBool::new(false) });
         let core = Arc::downgrade(self);
-        let (seat, connections) = (Seat::default(), Connections::default());
-        let (taken, noted) = (seat.clone(), connections.clone());
+        let (affinity, connections) = (Affinity::default(), Connections::default());
+        let (taken, noted) = (affinity.clone(), connections.clone());
         let thread = block_signals::without_signals(|| {
             let builder = std::thread::Builder::new().name(THREAD.into());
             let clients = move |stream| Client::new(stream, noted.clone());
@@ -194,7 +194,7 @@ impl Core {
             Fault::io("listen on", &self.folder.join(LIVE), e)
         })?;
         self.expect_live_hooks(true);
-        live.responder = Some(Box::new(Responder { shared, connections, thread, seat }));
+        live.responder = Some(Box::new(Responder { shared, connections, thread, affinity }));
         drop(live);
         self.make_manifest_ahead();
         Ok(())
@@ -212,7 +212,7 @@ impl Core {
         self.folder.rename(NEW_LIVE, LIVE)?;
         listener.set_nonblocking(true).map_err(fault)?;
         let listener = KeptFile::new(listener, Access::Read).map_err(|e| fault(e.into()))?;
-        Ok(Ends { listener, bell: Bell::new().map_err(fault)? })
+        Ok(Ends { listener, eventfd: EventFd::new().map_err(fault)? })
     }
 
     /// For a responder that has lost what it listened on; `None` when it is to end, or cannot go
@@ -265,7 +265,8 @@ impl Core {
         }
     }
 
-    /// Publishes for those who asked, perhaps by a ring with this stamp. `None`: hooks are refused.
+    /// Publishes for the hookers that asked, or notified with this stamp. `None`: hooks are
+    /// refused.
     fn answer_live(&self, stamp: Option<Stamp>) -> Result<Option<Published>> {
         // Without the guard while something is pinned: whoever ends that may want its lock.
         self.when_unpinned(|| self.answer_now(stamp))
@@ -293,7 +294,7 @@ impl Core {
 
     fn publish_live(&self, stamp: Option<Stamp>) -> Result<Published> {
         let mut state = self.lock_for_change()?;
-        state.hooks.rung = stamp;
+        state.hooks.notified = stamp;
         let payload = state.manifests.payload.clone();
         drop(state);
         self.publish_quickly(Kind::Shared, &payload)
@@ -312,13 +313,13 @@ impl Core {
 fn respond(
     mut ends: Arc<Ends>,
     shared: &Shared,
-    seat: &Seat,
+    affinity: &Affinity,
     client: impl Fn(KeptFile) -> Client,
     core: impl Fn() -> Option<Arc<Core>>,
 ) {
     Quiet::for_ever();
     process::wake_promptly();
-    let seat = seat.take();
+    let affinity = affinity.take();
     let (mut clients, mut idle) = (Vec::<Client>::new(), Idle::default());
     // What the last publish came to, and what it has left to do.
     let mut last: Option<[u8; ANSWER_BYTES]> = None;
@@ -329,7 +330,7 @@ fn respond(
             Woken::By(events) => events,
             Woken::Over => return left.into_iter().for_each(Left::finish),
             Woken::Lost => {
-                // They have the lost bell: they connect again.
+                // Clients have the lost eventfd: they connect again.
                 clients.clear();
                 left.take().into_iter().for_each(Left::finish);
                 let Some(again) = core().and_then(|core| core.listen_again(shared)) else { return };
@@ -337,7 +338,7 @@ fn respond(
                 continue;
             }
         };
-        let bell = &ends.bell;
+        let eventfd = &ends.eventfd;
         let mut questions = Questions::at(process::monotonic_ns());
         for (client, events) in std::mem::take(&mut clients).into_iter().zip(events.clients) {
             questions.sort(client, events, &mut clients);
@@ -345,17 +346,17 @@ fn respond(
         if events.come {
             take_in(&ends.listener, &client, &mut questions, &mut clients);
         }
-        // Before the publish: who rings later needs another one. Whoever inquires has rung before.
-        if (events.rung || !questions.clients.is_empty())
-            && let Some(rung) = bell.silence(questions.seen_ns)
+        // Before the publish: a later notification needs another one. Who inquires has notified.
+        if (events.notified || !questions.clients.is_empty())
+            && let Some(notified) = eventfd.silence(questions.seen_ns)
         {
-            questions.note(rung.waited);
-            questions.stamp = rung.stamp;
+            questions.note(notified.waited);
+            questions.stamp = notified.stamp;
         }
         if !questions.need_publish
             && let Some(answer) = &last
         {
-            clients.extend(questions.answered(answer, bell));
+            clients.extend(questions.answered(answer, eventfd));
         }
         if let Some(left) = left.take() {
             left.finish();
@@ -371,11 +372,11 @@ fn respond(
         let Some(core) = core() else { return };
         let published = core.answer_live(questions.stamp);
         let answer = last.insert(answer_to(&published));
-        clients.extend(questions.answered(answer, bell));
-        // On a busy machine whoever has been answered may need this very processor, and goes first.
+        clients.extend(questions.answered(answer, eventfd));
+        // On a busy machine the hooker may need this very processor: it goes first.
         (0..YIELDS).for_each(|_| std::thread::yield_now());
-        seat.asked(questions.waited);
-        // Who has rung, and could not watch, asks about now, and does not wait for the rest.
+        affinity.asked(questions.waited);
+        // A hooker that notified and could not watch asks about now; it does not wait for the rest.
         left = Some(Left { core, published });
     }
 }
@@ -396,7 +397,7 @@ impl Left {
         };
         core.make_manifest_ahead();
         core.copy_ahead_soon();
-        core.seat_responder();
+        core.move_responder();
     }
 }
 

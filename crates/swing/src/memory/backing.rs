@@ -20,7 +20,7 @@ use crate::model::backing::Backing;
 use crate::model::error::{Context, Fault, NamespaceError, Result};
 use crate::model::units::ByteLen;
 use crate::namespace::handle::Namespace;
-use crate::sys::file::{self, Room};
+use crate::sys::file::{self, FreeSpace};
 use crate::sys::memory_limits;
 
 /// The environment variable that decides for areas whose program does not: `auto`, `file` or
@@ -95,12 +95,12 @@ pub(crate) fn headroom(size: ByteLen) -> ByteLen {
 }
 
 fn by_size(path: &Path) -> BackingChoice {
-    let room = file::room_of(path).filter(|room| file::is_tmpfs(path) && room.size.0 > 0);
+    let room = file::free_space(path).filter(|room| file::is_tmpfs(path) && room.size.0 > 0);
     let Some(room) = room else {
         return BackingChoice::new(Backing::File, "its file system has no limit of its own".into());
     };
     let memory = memory_limits::total().unwrap_or(room.size);
-    let Room { size, free } = room;
+    let FreeSpace { size, free } = room;
     let why = format!("its file system holds {size} of {memory} of memory, and has {free} free");
     let backing = if has_room(room) { Backing::File } else { Backing::Memfd };
     let too_small = is_small(size, memory);
@@ -108,7 +108,7 @@ fn by_size(path: &Path) -> BackingChoice {
 }
 
 /// Whether it is worth while to begin a file.
-fn has_room(room: Room) -> bool {
+fn has_room(room: FreeSpace) -> bool {
     room.free.0 > 2 * headroom(room.size).0
 }
 
@@ -135,7 +135,7 @@ mod tests {
     fn room_is_left_for_manifests() {
         let (gib, mib) = (ByteLen::gib, ByteLen::mib);
         assert_eq!([headroom(mib(64)), headroom(gib(24))], [mib(4), mib(64)]);
-        let has_room = |free, size| has_room(Room { free, size });
+        let has_room = |free, size| has_room(FreeSpace { free, size });
         assert!(has_room(mib(64), mib(64)) && has_room(gib(1), gib(24)));
         assert!(!has_room(mib(8), mib(64)) && !has_room(mib(128), gib(24)));
         assert!(!has_room(mib(0), mib(64)));

@@ -1,19 +1,19 @@
-//! Finding and keeping the memory of areas, whatever it is made of.
+//! Finding and keeping the memory of areas, in files and in memfds.
 //!
-//! A file is in the area's folder under the name `memory`, and by a hard link in `parents` of the
-//! areas that depend on it. For a memfd a symbolic link `memory.held` says where it is open:
-//! `/proc/<pid>/fd/<n>` of the area's owner, or of the owner of the area that depends on it. The
-//! link is read, never followed blindly; see [`crate::sys::memfd`]. An area that has moved on
-//! ([`crate::write::migrate`]) has both; each manifest says by device and inode which one it means.
+//! A file is in the area's folder under the name `memory`, and in `parents` of dependent areas by a
+//! hard link. For a memfd a symbolic link `memory.held` names an open descriptor,
+//! `/proc/<pid>/fd/<n>`, of the area's owner, or of the owner of the dependent area. The link is
+//! read, never followed blindly; see [`crate::sys::memfd`]. An area that was migrated
+//! ([`crate::write::migrate`]) has both; each manifest names its file by device and inode.
 //!
-//! **Who holds it.** The owner, everybody who has a snapshot, and the owners and readers of derived
-//! areas have it open. When the process that the link names is gone, whoever wants the memory looks
-//! for another holder; an adopter then sets the link to itself. A process that closes a named area
-//! in an orderly way keeps it open ([`crate::memory::retained`]) as long as it lives, so that the
-//! rule is simple: such an area lives as long as a process that wrote it or reads it.
+//! **Holders.** The owner, all snapshots, and the owners and readers of derived areas have the
+//! memfd open. If the process that the link names is gone, a process that needs the memory looks
+//! for another holder. An adopter sets the link to itself. A process that closes a named area in
+//! order keeps the memfd open ([`crate::memory::retained`]) as long as it lives. So the rule is
+//! simple: such an area lives as long as a process that wrote it or reads it.
 //!
-//! **When nobody holds it** the area is lost: opening it is [`Fault::MemoryGone`], and a collector,
-//! or whoever makes an area of that name, removes what is left ([`crate::recovery::lost`]).
+//! **Without a holder** the area is lost: opening it is [`Fault::MemoryGone`]. A collector, or the
+//! next process that makes an area of that name, removes what is left ([`crate::recovery::lost`]).
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -29,7 +29,7 @@ use crate::namespace::info::Info;
 use crate::namespace::owner_lock::read_owner;
 use crate::sys::file::{self, FileFacts, Folder};
 use crate::sys::kept_file::{Access, KeptFile};
-use crate::sys::memfd::{self, Place};
+use crate::sys::memfd::{self, ProcessFd};
 
 /// The temporary name of a link.
 const NEW_LINK: &str = "t.memory";
@@ -82,7 +82,7 @@ fn open_held(
     if name == MEMORY && Info::read(folder).is_some_and(|info| info.id != area) {
         return Err(Fault::corrupt(folder.path(), "a manifest of another area"));
     }
-    let place = Place::parse(&link);
+    let place = ProcessFd::parse(&link);
     let named = place.map_or(Ok(None), |place| place.open(area, writable));
     let fits = |file: &File| identity.is_none_or(|id| identity_of(file) == Some(id));
     if let Ok(Some(file)) = named
@@ -161,7 +161,7 @@ pub(crate) fn keep(
 /// Gives open memory a name in a folder: a hard link for a file, else where it is open.
 pub(crate) fn give_name(folder: &Folder, file: impl AsFd, name: &str) -> Result<()> {
     if memfd::is_one(&file) {
-        return folder.place_link(&Place::own(&file).path(), NEW_LINK, &held_name(name));
+        return folder.place_link(&ProcessFd::own(&file).path(), NEW_LINK, &held_name(name));
     }
     folder.link_file(file, name).map(|_| ())
 }

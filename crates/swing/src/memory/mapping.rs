@@ -28,7 +28,7 @@ pub struct Mapping {
     // Field order is drop order: the addresses go before the leases that keep what they show.
     span: Span,
     geometry: Geometry,
-    leases: Mutex<Vec<Kept>>,
+    leases: Mutex<Vec<KeptLease>>,
     has_writer: AtomicBool,
     released: Arc<OnRelease>,
 }
@@ -36,7 +36,7 @@ pub struct Mapping {
 /// What is kept as long as the addresses are mapped: a lease, and the memory it is on, since
 /// others may need to open a memfd through this process.
 #[derive(Debug)]
-struct Kept {
+struct KeptLease {
     lease: Arc<Lease>,
     _memory: Option<Arc<KeptFile>>,
 }
@@ -139,7 +139,7 @@ impl Mapping {
     /// Keeps a lease as long as the addresses are mapped.
     pub(crate) fn keep(&self, lease: Arc<Lease>, memory: Option<Arc<KeptFile>>) {
         self.released.note(lease.area());
-        self.leases.lock().push(Kept { lease, _memory: memory });
+        self.leases.lock().push(KeptLease { lease, _memory: memory });
     }
 
     /// Gives up the lease on one manifest that no address of this range shows any more.

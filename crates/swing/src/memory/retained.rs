@@ -1,8 +1,8 @@
 //! The memfds of closed areas, which this process keeps open for others.
 //!
-//! A memfd lives as long as some process has it open. A process that closes a named area in an
-//! orderly way keeps its memfds, so that the rule is simple: such an area lives as long as a
-//! process that wrote it or reads it.
+//! A memfd lives as long as a process has it open. A process that closes a named area in order
+//! keeps its memfds. So the rule is simple: such an area lives as long as a process that wrote it
+//! or reads it.
 //!
 //! **Fork.** The list's lock is held over a fork, so that the child finds the list in order.
 

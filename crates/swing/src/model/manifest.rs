@@ -52,7 +52,7 @@ pub(crate) enum Kind {
     /// Both of it: survives, and can be hooked.
     Shared,
     /// Anonymous: reachable only through a lease taken before anybody else could see it.
-    View,
+    Anonymous,
 }
 
 /// One area the state consists of; index 0 is the area itself.
@@ -169,7 +169,7 @@ impl Manifest {
         let kind: u32 = match self.kind {
             Kind::Committed => 1,
             Kind::Shared => 2,
-            Kind::View => 3,
+            Kind::Anonymous => 3,
         };
         put(&kind.to_le_bytes());
         let wide = [
@@ -200,7 +200,7 @@ impl Manifest {
         let h = Header::decode(bytes, path)?;
         let (bytes, filling) = bytes.split_at(bytes.len().min(h.total as usize));
         let filled = filling.is_empty() || bytes.len() + filling.len() == AHEAD_BYTES;
-        // Its last word may be the stamp of a ring.
+        // Its last word may be the stamp of a notification.
         let zeros = filling.len().checked_sub(WORD_BYTES).unwrap_or(filling.len());
         let filled = filled && filling[..zeros].iter().all(|byte| *byte == 0);
         if h.total != bytes.len() as u64 || !filled {
@@ -255,7 +255,7 @@ impl Header {
         let kind = match u32_at(12) {
             1 => Kind::Committed,
             2 => Kind::Shared,
-            3 => Kind::View,
+            3 => Kind::Anonymous,
             _ => return bad("an unknown kind of publish"),
         };
         let (reserve, small, extent) = (u64_at(48), u64_at(56), u64_at(104));

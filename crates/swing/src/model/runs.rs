@@ -1,8 +1,8 @@
 //! What is mapped where: a map from area ranges to file ranges, kept merged.
 //!
-//! This is at once the picture of the address range (each run is one mapping, apart from
-//! protection) and the body of the next manifest, so publish needs no walk over extents. Neighbours
-//! that are contiguous in area and file are one run.
+//! The map is both the picture of the address range (each run is one mapping, apart from
+//! protection) and the body of the next manifest. So publish needs no walk over extents. Neighbours
+//! that are contiguous in the area and in the file are one run.
 
 use std::collections::BTreeMap;
 

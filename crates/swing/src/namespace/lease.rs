@@ -1,16 +1,16 @@
-//! Leases: what keeps a published state unchanged while somebody reads it.
+//! Leases: a lease keeps a published state unchanged while a process reads it.
 //!
-//! A lease is a shared `flock` on a manifest file. The owner of an area (or whoever holds its owner
-//! lock) retires a manifest only after it got the exclusive lock on it, found that the file has no
-//! other name than its own `m.<epoch>` (each further name is either a current link or the pin of a
-//! derived area), and removes that name while still holding the lock. A reader that takes its
-//! shared lock therefore sees either a manifest that stays, or one with no name left (`st_nlink ==
-//! 0`), and then starts over. There is no window in between, and no list of readers that a crash
-//! could leave wrong: the kernel drops a dead reader's lock.
+//! A lease is a shared `flock` on a manifest file. The holder of an area's owner lock retires a
+//! manifest in three steps. It gets the exclusive lock on the manifest. It checks that the file has
+//! no name but its own `m.<epoch>`; each further name is a current link, or the pin of a derived
+//! area. It removes that name while it still holds the lock. So a reader that takes the shared lock
+//! sees either a manifest that stays, or one without any name (`st_nlink == 0`), and then starts
+//! over. There is no window in between, and no list of readers that a crash could leave wrong: the
+//! kernel drops a dead reader's lock.
 //!
 //! A lock belongs to the open file description. So two opens in one process count separately, and a
-//! forked child shares its parent's lease until both have given it up. Nobody ever unlocks
-//! explicitly: that would take it from the other. The lock is held by a mapping, not by a
+//! forked child shares its parent's lease until both have given it up. No process ever unlocks
+//! explicitly: that would take the lock from the other. The lock is held by a mapping, not by a
 //! descriptor, which the program could close ([`crate::sys::file_lock`]; INV-AREA-19).
 
 use std::fs::File;

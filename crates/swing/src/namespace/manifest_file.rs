@@ -49,8 +49,8 @@ impl ManifestFile {
         self.page.is_some()
     }
 
-    /// Says whose ring the state answers; before anything else is said. Behind the manifest, if
-    /// there is room.
+    /// Stores the stamp of the notification that the state answers behind the manifest, if there is
+    /// room; before the manifest itself.
     pub(crate) fn sign(&self, stamp: Stamp, bytes: &[u8]) {
         if let Some(page) = self.page.as_ref().filter(|_| bytes.len() <= LAST_WORD) {
             page.store_last(stamp.bytes());

@@ -1,10 +1,10 @@
-//! The state that hookers find in an area's folder.
+//! The newest state in an area's folder, which hookers look for.
 //!
-//! It has the name [`SHARED`]. A manifest made ahead ([`crate::publish::made_ahead`]) has the name
-//! [`SHARING`] while it is still empty; complete, which its first word says, it is the newest state
-//! at once, and gets the other name some microseconds later, or when somebody opens the area whose
-//! owner died in between. So whoever looks for the newest state looks at both, and takes what is
-//! complete and newer.
+//! The newest state has the name [`SHARED`]. A manifest made ahead ([`crate::publish::made_ahead`])
+//! has the name [`SHARING`] while it is empty. When its first word is stored it is complete, and
+//! the newest state at once. It gets the name [`SHARED`] some microseconds later; if its owner died
+//! in between, the next process that opens the area renames it. So a hooker reads both names, and
+//! takes the newer complete manifest.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,10 +1,9 @@
-//! The lock that makes a process the one writer of an area, and what listings can say of who has
-//! it.
+//! The lock that makes a process the one writer of an area, and the owner that listings show.
 //!
-//! The lock is an exclusive `flock` on the file `owner.lock` in the area's folder, held by a
-//! mapping and not by a descriptor ([`crate::sys::file_lock`]), so closing descriptors does not
-//! give it up, no forked child has it, and the kernel drops it however the process ends. The file's
-//! text says who the owner is; nothing depends on it.
+//! The lock is an exclusive `flock` on the file `owner.lock` in the area's folder. A mapping holds
+//! it, not a descriptor ([`crate::sys::file_lock`]). So closing descriptors does not give it up, no
+//! forked child has it, and the kernel drops it however the process ends. The file's text names the
+//! owner; nothing depends on the text.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};

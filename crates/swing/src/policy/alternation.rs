@@ -1,13 +1,15 @@
-//! Extents that alternate between two planes, and those that are out of step.
+//! Extents that alternate between two planes, and extents that are out of step.
 //!
-//! Where a program stores to nearly all of its memory between any two live hooks, each extent
-//! alternates between two planes, and each state lies in one of them: one mapping. But an extent
-//! that was left out once alternates in opposite step from then on, and after an interval with few
-//! stores that is half of all: thousands of mappings a hook, for good. So, where nearly all extents
-//! are stored to in each interval, all are to be in the first plane and the second by turns, and
-//! those out of step go through a third one once. That takes memory they do not have yet, and so
-//! only a part of the area does at a time, neighbours together: what is out of step may be one
-//! piece. What they leave behind is given back like any other spare memory.
+//! If a program stores to nearly all of its memory between any two live hooks, each extent
+//! alternates between two planes, and each state lies in one plane: one mapping. An extent that was
+//! left out once is out of step from then on. After an interval with few stores half of all extents
+//! are: thousands of mappings for each hook, for good.
+//!
+//! So, where nearly all extents are stored to in each interval, all extents go to the first plane
+//! and the second by turns. Extents that are out of step go through a third plane once. That takes
+//! memory that they do not have yet, so only a part of the area does it at a time, neighbours
+//! together, since extents out of step often are. The memory that they leave is given back like any
+//! other spare memory.
 
 use crate::model::extent_word::{self, FROZEN, SPARE, UNARMED};
 use crate::model::geometry::Geometry;

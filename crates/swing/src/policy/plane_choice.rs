@@ -1,19 +1,22 @@
-//! To which plane the next version of an extent goes: one function, for the write barrier and for
-//! what a trapped store finds decided.
+//! Choosing the plane for an extent's next version: one function for the write barrier and for
+//! trapped stores, whose plane is decided ahead.
 //!
-//! Free is a plane that holds neither the present version nor one that a live manifest shows. Of
-//! the free planes the first in this order is taken:
+//! A plane is free if it holds neither the present version nor a version that a live manifest
+//! shows. The first free plane in this order is taken:
 //!
 //! 1. in a tracked area nearly all of which is stored to in each interval: the plane of the
-//!    interval ([`super::alternation`]);
-//! 2. in a tracked area, for an extent that lies apart from nearly all around it: any but theirs;
+//! interval
+//!    ([`super::alternation`]);
+//! 2. in a tracked area, for an extent that lies apart from nearly all around it: any plane but
+//! theirs;
 //! 3. the plane of a neighbour, so that both are one mapping: always in the small zone, where a
-//!    copy is cheap, and else where that takes no other memory than there is;
+//! copy is
+//!    cheap; elsewhere if that takes no further memory;
 //! 4. the plane whose memory became spare last;
-//! 5. the lowest.
+//! 5. the lowest plane.
 //!
-//! In a tracked area a spare plane beyond the first two is left for a neighbour's, so that what had
-//! to go through a third plane does not come back to it.
+//! In a tracked area a spare plane beyond the first two is left for a neighbour's plane. So an
+//! extent that had to go through a third plane does not come back to it.
 
 use crate::model::extent_word::{self, FROZEN, IN_PLACE, NO_PLANE, PLANNED, PRIVATE, UNARMED};
 use crate::model::geometry::Geometry;

@@ -31,11 +31,11 @@ impl Core {
             && epoch.next() == state.manifests.next_epoch
             && let Ok(lease) = Lease::take(&self.folder, &manifest_name(epoch), self.id, epoch)
         {
-            let manifest = self.describe(state, Kind::View, epoch)?;
+            let manifest = self.describe(state, Kind::Anonymous, epoch)?;
             return Ok((manifest, lease));
         }
         let written = self.while_frozen(state, Freeze::View, |state, frozen| {
-            self.write_manifest(state, Kind::View, frozen)
+            self.write_manifest(state, Kind::Anonymous, frozen)
         });
         let (epoch, file) = written?.into_file();
         let path = self.folder.join(&manifest_name(epoch));
@@ -44,7 +44,7 @@ impl Core {
         if !file::try_lock(file.here_for(&path)?, false, &path)? {
             return Err(Fault::Contended);
         }
-        let manifest = self.describe(state, Kind::View, epoch)?;
+        let manifest = self.describe(state, Kind::Anonymous, epoch)?;
         let locked = file.here_for(&path)?;
         let lease = Lease::from_locked(locked, file.identity(), path.clone(), self.id, epoch)?;
         Ok((manifest, lease))
@@ -52,7 +52,7 @@ impl Core {
 
     /// A manifest of the present state, frozen or not, that nobody can hook.
     pub(crate) fn write_view(&self, state: &mut Tables) -> Result<(Epoch, KeptFile)> {
-        let written = self.write_frozen(state, Kind::View, &mut None);
+        let written = self.write_frozen(state, Kind::Anonymous, &mut None);
         written.map(Commit::into_file)
     }
 }

@@ -70,7 +70,7 @@ impl Commit {
     /// answers. `true`: they know all that it takes to map it, and wait for one word only.
     pub(crate) fn announce(&mut self, state: &mut Tables, manifest: &Manifest) -> bool {
         if self.file.is_linked()
-            && let Some(stamp) = state.hooks.rung.take()
+            && let Some(stamp) = state.hooks.notified.take()
         {
             self.file.sign(stamp, &self.bytes);
         }
@@ -96,7 +96,7 @@ impl Commit {
     /// The last step: links name it as the newest state of its kind.
     pub(crate) fn make_current(self, core: &Core, state: &mut Tables) -> Result<Published> {
         let Self { epoch, kind, file: manifest, .. } = self;
-        assert_ne!(kind, Kind::View, "nobody else is to find it");
+        assert_ne!(kind, Kind::Anonymous, "nobody else is to find it");
         let name = manifest_name(epoch);
         let mut superseded = [None; 2];
         // Of a shared state the link for hookers comes first, because somebody may be waiting for
@@ -121,7 +121,7 @@ impl Commit {
 
     /// Of an anonymous state, which is reached by its file alone.
     pub(crate) fn into_file(self) -> (Epoch, KeptFile) {
-        assert_eq!(self.kind, Kind::View, "others have a name");
+        assert_eq!(self.kind, Kind::Anonymous, "others have a name");
         (self.epoch, self.file.file)
     }
 }

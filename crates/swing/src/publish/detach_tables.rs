@@ -38,9 +38,9 @@ impl Core {
     /// Has page tables that were taken away dropped, by the keeper when there is one.
     pub(crate) fn drop_lifted_later(&self) -> Result<()> {
         let mut state = self.lock_for_change()?;
-        let Some(last) = state.heuristics.lifted.last() else { return Ok(()) };
+        let Some(last) = state.heuristics.detached.last() else { return Ok(()) };
         // Whoever waits for the next publish does not wait for a choice.
-        state.heuristics.lift_to = last.another_place();
+        state.heuristics.detach_to = last.another_target();
         drop(state);
         if !requests::drop_lifted() {
             while self.drop_some_lifted()? {}
@@ -50,14 +50,14 @@ impl Core {
 
     /// Drops some page tables that were taken away; `true` when there are more.
     pub(crate) fn drop_some_lifted(&self) -> Result<bool> {
-        let Some(mut tables) = self.lock_for_change()?.heuristics.lifted.pop() else {
+        let Some(mut tables) = self.lock_for_change()?.heuristics.detached.pop() else {
             return Ok(false);
         };
         let more = tables.drop_some(self.for_pages(DROP_HUGE, DROP_SMALL).as_usize());
         let mut state = self.lock_for_change()?;
         if more {
-            state.heuristics.lifted.push(tables);
+            state.heuristics.detached.push(tables);
         }
-        Ok(!state.heuristics.lifted.is_empty())
+        Ok(!state.heuristics.detached.is_empty())
     }
 }

@@ -1,8 +1,9 @@
-//! Freezing an area: from one instant on nobody stores to what it shows.
+//! Freezing an area: from one instant on no thread stores to what the area shows.
 //!
-//! In a tracked area the gate is shut first, so that no extent becomes private; the log is written
-//! down, and what is private is protected. Then the words say so, and where the next versions go,
-//! and the gate opens. In other areas the caller keeps its stores away.
+//! In a tracked area the gate is closed first, so that no extent becomes private. The log is
+//! absorbed, and the private extents are protected. Then the words are set to frozen, with the
+//! planes of the next versions, and the gate opens. In other areas the caller keeps its stores
+//! away.
 //!
 //! **Concurrency.** Under the area's lock.
 

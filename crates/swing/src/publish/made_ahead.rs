@@ -1,18 +1,18 @@
 //! The manifest of the next publish, made before anybody asks for one.
 //!
-//! A live hook waits for the publish that it causes, and most of the time that this spends on the
-//! manifest goes into system calls: creating `m.<epoch>`, writing it, linking it to a temporary
-//! name, renaming that. So after each live hook the next manifest is created, empty but with
-//! memory that is mapped here, and gets its temporary name as well. A publish stores into it, its
-//! first word last, and it is current ([`crate::namespace::newest`]): nobody waits for the rename.
+//! A live hook waits for the publish that it causes. Most of the publish's time for the manifest
+//! goes into system calls: create `m.<epoch>`, write it, link it to a temporary name, rename that.
+//! So after each live hook the next manifest is created, empty, with its memory mapped here and
+//! with its temporary name. Publish fills the page and stores the first word last; that store
+//! commits it ([`crate::namespace::newest`]). Nobody waits for the rename.
 //!
-//! Whoever asks for a state opens the empty manifest while the owner is at work, takes its lease,
-//! and watches its first word ([`crate::live::pending`]). As soon as it is known what lies where
-//! the word says that the state is coming: it can be mapped, but may still change. While the
-//! watcher does that the owner takes write access and makes the state current, by another word;
-//! only then is it used: nobody who hooks later, also after the owner's death, finds an older one.
-//! Behind the manifest stands the stamp of the ring that the state answers, if it was one: whoever
-//! rang knows the state by it, also if all this was quicker than it could open the file.
+//! A hooker opens the empty manifest while the owner works, takes its lease, and watches its first
+//! word ([`crate::live::pending`]). When the manifest says what lies where, the word says that the
+//! state is coming: the hooker may map it, but it may still change. Meanwhile the owner takes write
+//! access and stores another word, which makes the state current. The hooker uses the state only
+//! then, so no later hook, even after the owner's death, finds an older one. Behind the manifest
+//! stands the stamp of the notification that the state answers. By it a hooker recognises its
+//! answer, even if the owner was quicker than the hooker's opening of the file.
 //!
 //! **Fork.** A child has not got the mapping, and closes its copy of the file
 //! ([`Core::forget_made_ahead_in_child`]).
@@ -247,10 +247,10 @@ mod tests {
             let epoch = prepared(&area).unwrap();
             // Empty, it may be the one that comes.
             assert!(watch(next).is_some_and(|watch| watch.stage() == Stage::Empty));
-            area.core.lock_for_change().unwrap().hooks.rung = Some(stamp);
+            area.core.lock_for_change().unwrap().hooks.notified = Some(stamp);
             let payload = vec![1; payload];
             let published = area.core.publish_quickly(Kind::Shared, &payload).unwrap();
-            assert!(area.core.lock_for_change().unwrap().hooks.rung.is_none());
+            assert!(area.core.lock_for_change().unwrap().hooks.notified.is_none());
             assert!(watch(next).is_none(), "it answers another one");
             let found = watch(stamp);
             assert_eq!(found.is_some(), payload.len() < MAX_PAYLOAD_BYTES, "there is no room");

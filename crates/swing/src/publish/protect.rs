@@ -15,7 +15,7 @@ use crate::memory::mapping::mapping_fault;
 use crate::model::error::Result;
 use crate::model::extent_word::{FROZEN, PRIVATE, each};
 use crate::model::units::{AreaOffset, ExtentId};
-use crate::sys::page_tables::Lifted;
+use crate::sys::page_tables::DetachedTables;
 
 /// Extents, protected already, that a system call may span to protect those on both sides: of small
 /// pages it looks at each.
@@ -121,8 +121,8 @@ impl Core {
         let span = self.mapping.span();
         if why == Freeze::Publish && self.tracked.get().is_some() {
             for (at, len) in self.whole_tables(state, start, start + len) {
-                let to = state.heuristics.lift_to.take();
-                state.heuristics.lifted.extend(Lifted::of_span(
+                let to = state.heuristics.detach_to.take();
+                state.heuristics.detached.extend(DetachedTables::of_span(
                     span,
                     at as usize,
                     len as usize,

@@ -163,7 +163,7 @@ impl Core {
             // What moves extents looks at their words.
             self.end_freeze(state, frozen.take());
         }
-        if kind != Kind::View {
+        if kind != Kind::Anonymous {
             self.link_memory(state)?;
             self.consolidate(state);
             self.pin_sources(state)?;
@@ -204,7 +204,7 @@ impl Core {
         assert!(known.is_none(), "an epoch is published once");
         state.changed.dirty = false;
         state.spare.reuse = std::mem::take(&mut state.spare.rewritten);
-        if self.tracked.get().is_some() && kind != Kind::View {
+        if self.tracked.get().is_some() && kind != Kind::Anonymous {
             let Tables { heuristics, runs, spare, .. } = &mut *state;
             heuristics.alternation.turn(runs, spare.reuse, &self.geometry);
         }

@@ -1,12 +1,12 @@
-//! Taking back memory that nobody can see any more.
+//! Taking back memory that no process can see any more.
 //!
-//! The owner knows the manifests that may still matter (`live`). One that is not current is retired
-//! when its exclusive lock can be had and it has no other name; the versions only it showed are
-//! then spare. Looking is lazy: a few manifests at each publish, all of them when memory is short.
-//! Staleness costs memory, never correctness.
+//! The owner knows the manifests that may still matter (`live`). A manifest that is not current is
+//! retired when its exclusive lock can be had and it has no other name. The versions that only this
+//! manifest showed are then spare. Looking is lazy: a few manifests at each publish, all of them
+//! when memory is short. Staleness costs memory, never correctness.
 //!
-//! A dead reader's lock is gone; a dead derived area's pins are hard links in its own folder and go
-//! with that folder.
+//! A dead reader's lock is gone. A dead derived area's pins are hard links in its own folder, and
+//! go with that folder.
 
 use std::sync::atomic::Ordering;
 

@@ -546,13 +546,13 @@ pub(crate) fn read_known(file: impl AsFd, len: u64, path: &Path) -> Result<Vec<u
 /// The error for a full file system, with what is free on it now.
 pub(crate) fn out_of_memory(path: &Path, needed: ByteLen) -> Fault {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-    let free = room_of(folder).map_or(ByteLen(0), |room| room.free);
+    let free = free_space(folder).map_or(ByteLen(0), |room| room.free);
     Fault::OutOfMemory { needed, file_system: folder.to_owned(), free }
 }
 
 /// How much a file system holds and can still take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct FreeSpace {
     /// Bytes that can still be written.
     pub free: ByteLen,
     /// Bytes in all.
@@ -560,11 +560,11 @@ pub struct Room {
 }
 
 /// The room of the file system that `path` lies on; `None` when it cannot be asked.
-pub fn room_of(path: &Path) -> Option<Room> {
+pub fn free_space(path: &Path) -> Option<FreeSpace> {
     let st = fs::statfs(path).ok()?;
     let block = u64::try_from(st.f_bsize).ok()?;
     let bytes = |blocks: u64| ByteLen(blocks.saturating_mul(block));
-    Some(Room { free: bytes(st.f_bavail), size: bytes(st.f_blocks) })
+    Some(FreeSpace { free: bytes(st.f_bavail), size: bytes(st.f_blocks) })
 }
 
 /// Whether a path lies on a file system in memory.

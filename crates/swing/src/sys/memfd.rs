@@ -65,12 +65,12 @@ pub(crate) fn is_one(file: impl AsFd) -> bool {
 
 /// A descriptor of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ProcessFd {
     pub pid: u32,
     pub fd: u32,
 }
 
-impl Place {
+impl ProcessFd {
     /// Where this process has a file open.
     pub(crate) fn own(file: impl AsFd) -> Self {
         Self { pid: std::process::id(), fd: file.as_fd().as_raw_fd().unsigned_abs() }
@@ -110,7 +110,7 @@ impl Place {
             Err(e) => return fault(e),
         };
         // And asked again: the descriptor may have been given to something else in between.
-        let same = is_called(&Place::own(&file).path(), area) == Ok(true);
+        let same = is_called(&ProcessFd::own(&file).path(), area) == Ok(true);
         let on_tmpfs = fs::fstatfs(&file).is_ok_and(|st| st.f_type == TMPFS_MAGIC);
         let user = super::process::user_id();
         let ours = file.metadata().is_ok_and(|m| m.is_file() && m.uid() == user);
@@ -155,7 +155,7 @@ pub(crate) fn search(
         };
         for fd in fds.flatten() {
             let number = fd.file_name().to_str().and_then(|n| n.parse::<u32>().ok());
-            let Some(place) = number.map(|fd| Place { pid, fd }) else { continue };
+            let Some(place) = number.map(|fd| ProcessFd { pid, fd }) else { continue };
             let file = match place.open(area, writable) {
                 Ok(Some(file)) => file,
                 Err(Fault::Io(failure)) if descriptors::is_want(&failure.source) => {
@@ -197,7 +197,7 @@ mod tests {
     fn a_reader_cannot_write() {
         let file = create(AreaId(8), Path::new(PATH)).unwrap();
         file.set_len(4096).unwrap();
-        let reader = Place::own(&file).open(AreaId(8), false).unwrap().unwrap();
+        let reader = ProcessFd::own(&file).open(AreaId(8), false).unwrap().unwrap();
         assert!(rustix::io::pwrite(&reader, b"x", 0).is_err());
         for flags in [libc::PROT_WRITE, libc::PROT_READ | libc::PROT_WRITE] {
             let fd = reader.as_raw_fd();
@@ -208,33 +208,35 @@ mod tests {
             let e = std::io::Error::last_os_error();
             assert_eq!(e.raw_os_error(), Some(libc::EACCES));
         }
-        let writer = Place::own(&reader).open(AreaId(8), true).unwrap().unwrap();
+        let writer = ProcessFd::own(&reader).open(AreaId(8), true).unwrap().unwrap();
         assert_eq!(rustix::io::pwrite(&writer, b"x", 0), Ok(1));
     }
 
     #[test]
     fn only_the_area_that_is_meant_is_opened() {
         let file = create(AreaId(9), Path::new(PATH)).unwrap();
-        let place = Place::own(&file);
+        let place = ProcessFd::own(&file);
         assert!(place.open(AreaId(9), false).unwrap().is_some());
         assert!(place.open(AreaId(10), false).unwrap().is_none());
         let dev_null = File::open("/dev/null").unwrap();
-        assert!(Place::own(&dev_null).open(AreaId(9), false).unwrap().is_none());
-        assert!(Place { pid: place.pid, fd: 1 << 20 }.open(AreaId(9), false).unwrap().is_none());
-        assert!(Place { pid: u32::MAX >> 2, fd: 0 }.open(AreaId(9), false).unwrap().is_none());
+        assert!(ProcessFd::own(&dev_null).open(AreaId(9), false).unwrap().is_none());
+        assert!(
+            ProcessFd { pid: place.pid, fd: 1 << 20 }.open(AreaId(9), false).unwrap().is_none()
+        );
+        assert!(ProcessFd { pid: u32::MAX >> 2, fd: 0 }.open(AreaId(9), false).unwrap().is_none());
         // Called alike, but it could shrink under a reader.
         let unsealed = fs::memfd_create(label(AreaId(9)), MemfdFlags::CLOEXEC).unwrap();
         let unsealed = File::from(unsealed);
-        assert!(Place::own(&unsealed).open(AreaId(9), false).unwrap().is_none());
+        assert!(ProcessFd::own(&unsealed).open(AreaId(9), false).unwrap().is_none());
         let longer = fs::memfd_create(label(AreaId(9)) + "0", MemfdFlags::CLOEXEC).unwrap();
         let longer = File::from(longer);
-        assert!(Place::own(&longer).open(AreaId(9), false).unwrap().is_none());
+        assert!(ProcessFd::own(&longer).open(AreaId(9), false).unwrap().is_none());
     }
 
     #[test]
     fn places_are_parsed_exactly() {
-        let place = Place { pid: 12, fd: 3 };
-        assert_eq!(Place::parse(&place.path()), Some(place));
+        let place = ProcessFd { pid: 12, fd: 3 };
+        assert_eq!(ProcessFd::parse(&place.path()), Some(place));
         for text in [
             "",
             "/proc/12/fd/",
@@ -247,7 +249,7 @@ mod tests {
             "/proc/12/fd/-1",
             "proc/12/fd/3",
         ] {
-            assert_eq!(Place::parse(text), None, "{text}");
+            assert_eq!(ProcessFd::parse(text), None, "{text}");
         }
     }
 

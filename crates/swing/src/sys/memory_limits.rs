@@ -1,16 +1,16 @@
 //! How much memory can still be taken before the kernel kills a process for it.
 //!
-//! A full tmpfs is an error; a full machine, or a full memory control group (a container), is not:
-//! the kernel's answer to the next page is to kill somebody. Areas ask here before they take
-//! memory, so that this, too, is a typed error, with a margin left for everything else.
+//! A full tmpfs returns an error. A full machine, or a full memory control group (a container),
+//! does not: at the next page the kernel kills a process. Areas ask here before they take memory,
+//! so that this is a typed error, too, and a margin is left for everything else.
 //!
-//! Asking costs a few reads of `/proc` and `/sys`, so an answer is good for a 16th of what was
-//! free, at most 64 MiB, whoever in this process takes it. No file is kept open for that: the
-//! program could close it, and have its own at the number.
+//! Asking costs a few reads of `/proc` and `/sys`. So an answer is good for a 16th of the memory
+//! that was free, at most 64 MiB, for all threads of this process together. No file is kept open:
+//! the program could close it, and open its own at that number.
 //!
-//! **Signals.** [`take`] allocates nothing and takes no lock: the fault handler calls it. What
-//! there is to read is found before, by [`open_limits`]. A control group that gets its first limit
-//! later is not seen.
+//! **Signals.** [`take`] allocates nothing and takes no lock, because the fault handler calls it.
+//! [`open_limits`] finds the files to read before. A control group that gets its first limit later
+//! is not seen.
 
 use std::ffi::{CStr, CString};
 use std::io;

@@ -1,13 +1,13 @@
-//! A bell: what one process waits for, together with other things, and others ring.
+//! An eventfd: one process waits for it, together with other descriptors, and others notify it.
 //!
-//! An event counter of the kernel. Ringing it wakes another process as quickly as can be: nothing
-//! is allocated, and nothing has to be read. Its value says how often it was rung, and when, if
-//! that was once: by that time whoever rang finds out whether it was this ring that was heard.
+//! Notifying is the quickest way to wake another process: it allocates nothing, and no data has to
+//! be read. The counter's value tells how often it was notified, and when, if that was once. By
+//! that time a notifier recognises its own notification.
 //!
-//! The program may close the counter, and have another one at its number
-//! ([`crate::sys::kept_file`]), and all event counters are one inode. So a bell has a mark, which
-//! no counter of the program has: the signal that would tell of input, if anybody had asked for
-//! one.
+//! The program may close the descriptor and open another eventfd at the same number
+//! ([`crate::sys::kept_file`]), and all eventfds share one inode. So ours carries a mark that no
+//! eventfd of the program has: the signal that the kernel would send on input, if anybody had asked
+//! for one.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -19,22 +19,22 @@ use rustix::io::Errno;
 use crate::sys::kept_file::{Access, Here, KeptFile};
 use crate::sys::{descriptors, process};
 
-/// Of the value: a time below, how often above.
+/// The value has a time in its low bits, and a count above.
 const TIME_BITS: u32 = 48;
-/// Nanoseconds of that time: less than it takes to ring and be heard.
+/// Nanoseconds of one unit of that time: less than from a notification to its being seen.
 const TICK_NS: u64 = 64;
 
 /// Ask the kernel for a file's signal, and set it. The same on every architecture.
 const F_SETSIG: libc::c_int = 10;
 const F_GETSIG: libc::c_int = 11;
-/// The mark of a bell: one of the signals for programs, which nobody sends.
+/// The mark: one of the real-time signals, which nobody sends.
 const MARK: libc::c_int = 61;
 
-/// What was rung.
+/// An eventfd with our mark.
 #[derive(Debug)]
-pub(crate) struct Bell(KeptFile);
+pub(crate) struct EventFd(KeptFile);
 
-/// What one who has rung knows that ring by: the value that it has left, when, once.
+/// Identifies one notification: its timestamp, with a count of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp(u64);
 
@@ -50,12 +50,12 @@ impl Stamp {
     }
 }
 
-/// What a bell has heard.
+/// What was read from an eventfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rung {
-    /// For so long whoever rang has waited; zero when that is not known.
+pub(crate) struct Notified {
+    /// How long the notifier has waited; zero when that is not known.
     pub waited: Duration,
-    /// Of the only one who rang.
+    /// The stamp, if there was one notification.
     pub stamp: Option<Stamp>,
 }
 
@@ -73,7 +73,7 @@ fn counter(flags: libc::c_int) -> io::Result<OwnedFd> {
     }
 }
 
-impl Bell {
+impl EventFd {
     pub(crate) fn new() -> io::Result<Self> {
         let counter = descriptors::open(|| counter(libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?;
         // SAFETY: changes a property of the new counter.
@@ -88,15 +88,15 @@ impl Bell {
         self.0.here().and_then(|here| if is_marked(here) { Ok(here) } else { Err(Errno::BADF) })
     }
 
-    /// In a forked child: the bell is its parent's.
+    /// For a forked child: the eventfd belongs to its parent.
     pub(crate) fn close_in_child(&self) {
         if self.here().is_ok() {
             self.0.close_in_child();
         }
     }
 
-    /// What another process has passed on, if it is one: to write into anything else could wait, or
-    /// end the process.
+    /// Checks a descriptor that another process passed: writing to anything but an eventfd could
+    /// block, or kill this process.
     pub(crate) fn from_other(fd: OwnedFd) -> Option<Self> {
         let kind = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
         let waits = !rustix::fs::fcntl_getfl(&fd).ok()?.contains(OFlags::NONBLOCK);
@@ -104,15 +104,15 @@ impl Bell {
         is_one.then(|| KeptFile::new(fd, Access::Write).ok().map(Self)).flatten()
     }
 
-    /// `None` when it cannot be rung. A counter that is full has been.
-    pub(crate) fn ring(&self) -> Option<Stamp> {
+    /// Wakes the waiter; `None` when that failed. A full counter has been notified before.
+    pub(crate) fn notify(&self) -> Option<Stamp> {
         let stamp = Stamp::of(process::monotonic_ns());
-        let rung = rustix::io::write(self.here().ok()?, &stamp.0.to_ne_bytes());
-        matches!(rung, Ok(_) | Err(Errno::AGAIN)).then_some(stamp)
+        let notified = rustix::io::write(self.here().ok()?, &stamp.0.to_ne_bytes());
+        matches!(notified, Ok(_) | Err(Errno::AGAIN)).then_some(stamp)
     }
 
-    /// Makes it silent. `None`: it was so. `seen_ns` is when it was heard.
-    pub(crate) fn silence(&self, seen_ns: u64) -> Option<Rung> {
+    /// Resets the counter; `None` if it was zero. `seen_ns` is when the notification was seen.
+    pub(crate) fn silence(&self, seen_ns: u64) -> Option<Notified> {
         let mut value = [0; 8];
         let got = rustix::io::read(self.here().ok()?, &mut value);
         if got != Ok(value.len()) {
@@ -122,7 +122,7 @@ impl Bell {
         let stamp = (value >> TIME_BITS == 1).then_some(Stamp(value));
         let time = value & ((1 << TIME_BITS) - 1);
         let waited = stamp.map_or(0, |_| ticks(seen_ns).saturating_sub(time));
-        Some(Rung { waited: Duration::from_nanos(waited * TICK_NS), stamp })
+        Some(Notified { waited: Duration::from_nanos(waited * TICK_NS), stamp })
     }
 }
 
@@ -131,7 +131,7 @@ fn is_marked(counter: impl AsFd) -> bool {
     unsafe { libc::fcntl(counter.as_fd().as_raw_fd(), F_GETSIG) == MARK }
 }
 
-impl Drop for Bell {
+impl Drop for EventFd {
     fn drop(&mut self) {
         // Another counter at its number is the program's to close.
         if self.here().is_err() {
@@ -144,48 +144,50 @@ impl Drop for Bell {
 mod tests {
     use super::*;
 
-    fn copy_of(bell: &Bell) -> OwnedFd {
-        bell.here().unwrap().as_fd().try_clone_to_owned().unwrap()
+    fn copy_of(eventfd: &EventFd) -> OwnedFd {
+        eventfd.here().unwrap().as_fd().try_clone_to_owned().unwrap()
     }
 
-    /// A program has put a counter of its own at the number of a bell.
+    /// A program has put a counter of its own at the number of an eventfd.
     #[test]
-    fn another_counter_is_not_rung_and_stays_open() {
-        let bell = Bell::new().unwrap();
-        let number = bell.here().unwrap().as_fd().as_raw_fd();
+    fn another_counter_is_not_notified_and_stays_open() {
+        let eventfd = EventFd::new().unwrap();
+        let number = eventfd.here().unwrap().as_fd().as_raw_fd();
         let other = counter(libc::EFD_CLOEXEC | libc::EFD_NONBLOCK).unwrap();
         // SAFETY: what the program does.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
-        assert!(bell.ring().is_none() && bell.silence(0).is_none());
-        drop(bell);
+        assert!(eventfd.notify().is_none() && eventfd.silence(0).is_none());
+        drop(eventfd);
         let mut value = [0; 8];
-        assert_eq!(rustix::io::read(&other, &mut value), Err(Errno::AGAIN), "not rung");
+        assert_eq!(rustix::io::read(&other, &mut value), Err(Errno::AGAIN), "not notified");
         // SAFETY: the number is this test's, and still open.
         assert_eq!(unsafe { libc::close(number) }, 0);
     }
 
     #[test]
-    fn a_bell_says_when_it_was_rung_once() {
-        let bell = Bell::new().unwrap();
-        let other = Bell::from_other(copy_of(&bell)).unwrap();
-        assert_eq!(bell.silence(process::monotonic_ns()), None, "not at all");
-        let stamp = other.ring().unwrap();
+    fn an_eventfd_says_when_it_was_notified_once() {
+        let eventfd = EventFd::new().unwrap();
+        let other = EventFd::from_other(copy_of(&eventfd)).unwrap();
+        assert_eq!(eventfd.silence(process::monotonic_ns()), None, "not at all");
+        let stamp = other.notify().unwrap();
         std::thread::sleep(Duration::from_millis(2));
-        let rung = bell.silence(process::monotonic_ns()).unwrap();
-        assert!(rung.waited >= Duration::from_millis(2) && rung.waited < Duration::from_secs(2));
-        assert_eq!(rung.stamp, Some(stamp));
-        assert_eq!(bell.silence(process::monotonic_ns()), None, "silent");
-        let often = Some(Rung { waited: Duration::ZERO, stamp: None });
-        let stamps = [other.ring().unwrap(), other.ring().unwrap()];
+        let notified = eventfd.silence(process::monotonic_ns()).unwrap();
+        assert!(
+            notified.waited >= Duration::from_millis(2) && notified.waited < Duration::from_secs(2)
+        );
+        assert_eq!(notified.stamp, Some(stamp));
+        assert_eq!(eventfd.silence(process::monotonic_ns()), None, "silent");
+        let often = Some(Notified { waited: Duration::ZERO, stamp: None });
+        let stamps = [other.notify().unwrap(), other.notify().unwrap()];
         assert!(stamps[0] != stamps[1] && stamps[0] != stamp);
-        assert_eq!(bell.silence(process::monotonic_ns()), often, "twice");
+        assert_eq!(eventfd.silence(process::monotonic_ns()), often, "twice");
         let full = (u64::MAX - 1).to_ne_bytes();
-        rustix::io::write(bell.here().unwrap(), &full).unwrap();
-        assert!(other.ring().is_some(), "full, and so rung");
-        assert_eq!(bell.silence(process::monotonic_ns()), often);
+        rustix::io::write(eventfd.here().unwrap(), &full).unwrap();
+        assert!(other.notify().is_some(), "full, and so notified");
+        assert_eq!(eventfd.silence(process::monotonic_ns()), often);
         let (_from, to) = std::io::pipe().unwrap();
-        assert!(Bell::from_other(to.into()).is_none(), "something else");
+        assert!(EventFd::from_other(to.into()).is_none(), "something else");
         let waits = counter(libc::EFD_CLOEXEC).unwrap();
-        assert!(Bell::from_other(waits).is_none(), "it would wait");
+        assert!(EventFd::from_other(waits).is_none(), "it would wait");
     }
 }

@@ -34,7 +34,7 @@ static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Page tables that have been moved away; unmapped when dropped.
 #[derive(Debug)]
-pub(crate) struct Lifted {
+pub(crate) struct DetachedTables {
     at: usize,
     len: usize,
 }
@@ -43,12 +43,12 @@ pub(crate) struct Lifted {
 /// was free, but is not reserved, since moving tables to where something is takes half as long
 /// again.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct DetachTarget {
     at: usize,
     len: usize,
 }
 
-impl Place {
+impl DetachTarget {
     /// Preferably near, where the table that the gigabytes are listed in is the same: otherwise one
     /// has to be made for them when they are moved.
     fn like(from: usize, len: usize) -> Option<Self> {
@@ -69,14 +69,14 @@ impl Place {
     }
 }
 
-impl Lifted {
+impl DetachedTables {
     /// Takes the page tables of a part of a span away, which is mapped without holes: what protects
     /// it next has nothing to look at.
     pub(crate) fn of_span(
         span: &Span,
         offset: usize,
         len: usize,
-        to: Option<Place>,
+        to: Option<DetachTarget>,
     ) -> Option<Self> {
         // SAFETY: only pages of this span lose their tables, not their memory.
         unsafe { Self::take(span.at(offset, len) as usize, len, to) }
@@ -87,11 +87,12 @@ impl Lifted {
     ///
     /// # Safety
     /// The range belongs to the caller, and is mapped from files, shared, without holes.
-    unsafe fn take(from: usize, len: usize, place: Option<Place>) -> Option<Self> {
+    unsafe fn take(from: usize, len: usize, place: Option<DetachTarget>) -> Option<Self> {
         if REFUSED.load(Ordering::Relaxed) {
             return None;
         }
-        let place = place.filter(|p| p.fits(from, len)).or_else(|| Place::like(from, len))?;
+        let place =
+            place.filter(|p| p.fits(from, len)).or_else(|| DetachTarget::like(from, len))?;
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
         let (source, target) = (from as *mut c_void, place.at as *mut c_void);
         // SAFETY: the source is the caller's, and stays mapped. The target is a hint: where it is
@@ -109,8 +110,8 @@ impl Lifted {
     }
 
     /// Where as many tables can be moved the next time.
-    pub(crate) fn another_place(&self) -> Option<Place> {
-        Place::like(self.at, self.len)
+    pub(crate) fn another_target(&self) -> Option<DetachTarget> {
+        DetachTarget::like(self.at, self.len)
     }
 
     /// Drops tables of at most `step` bytes, so that others who change the address space get in
@@ -128,7 +129,7 @@ impl Lifted {
     }
 }
 
-impl Drop for Lifted {
+impl Drop for DetachedTables {
     fn drop(&mut self) {
         let left = self.len;
         assert!(!self.drop_some(left), "all of it is gone");
@@ -182,7 +183,7 @@ mod tests {
         // SAFETY: bytes of the mapping, which only this thread uses.
         unsafe {
             (0..8 * MIB).step_by(4096).for_each(|at| mapped.byte(at).write(at as u8 / 16 + 1));
-            let mut lifted = Lifted::take(mapped.at as usize, mapped.len, None);
+            let mut lifted = DetachedTables::take(mapped.at as usize, mapped.len, None);
             // Not protected yet: this store is part of the moment.
             mapped.byte(5).write(77);
             mapped.protect(mm::MprotectFlags::READ);
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn places_lie_alike() {
         for like in [0x2000_0000_0000, 0x2000_0000_0000 + 6 * MIB, 3 * ALIKE - 4096] {
-            let place = Place::like(like, 3 * MIB).unwrap();
+            let place = DetachTarget::like(like, 3 * MIB).unwrap();
             assert!(place.fits(like, 3 * MIB) && !place.fits(like, 3 * MIB + 4096));
             assert!(!place.fits(like + 4096, MIB) && !place.fits(place.at, 3 * MIB));
             assert!(place.at / NEAR == like / NEAR || like / NEAR == 0, "there is room near");
@@ -218,7 +219,7 @@ mod tests {
         let taken = start.map(|at| Span::reserve_at(NEAR / 2, at + NEAR / 4));
         let taken = taken.flatten().next().unwrap();
         let from = taken.base().as_ptr() as usize;
-        let places: Vec<_> = (0..64).filter_map(|_| Place::like(from, 64 * ALIKE)).collect();
+        let places: Vec<_> = (0..64).filter_map(|_| DetachTarget::like(from, 64 * ALIKE)).collect();
         assert!(places.len() >= 32, "{}", places.len());
         for place in places {
             assert!(place.fits(from, 64 * ALIKE));
@@ -230,12 +231,12 @@ mod tests {
     #[test]
     fn a_place_that_is_taken_stays_as_it_is() {
         let mapped = Mapped::new(4 * MIB);
-        let place = Place::like(mapped.at as usize, mapped.len).unwrap();
+        let place = DetachTarget::like(mapped.at as usize, mapped.len).unwrap();
         let _taken = Span::reserve_at(mapped.len, place.at).unwrap();
         // SAFETY: a byte of the mapping, which only this thread uses.
         unsafe {
             mapped.byte(MIB).write(1);
-            let lifted = Lifted::take(mapped.at as usize, mapped.len, Some(place));
+            let lifted = DetachedTables::take(mapped.at as usize, mapped.len, Some(place));
             assert!(lifted.is_none_or(|lifted| lifted.at.abs_diff(place.at) >= mapped.len));
             assert_eq!(mapped.byte(MIB).read(), 1);
         }
@@ -245,7 +246,7 @@ mod tests {
     #[test]
     fn tables_are_dropped_in_pieces() {
         let at = std::mem::ManuallyDrop::new(Mapped::new(10 * MIB)).at as usize;
-        let mut lifted = Lifted { at, len: 10 * MIB };
+        let mut lifted = DetachedTables { at, len: 10 * MIB };
         let mut pieces = 1;
         while lifted.drop_some(4 * MIB) {
             pieces += 1;

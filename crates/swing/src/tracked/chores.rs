@@ -26,7 +26,7 @@ pub(crate) fn absorb_tracked() -> Option<Duration> {
         let Ok(mut state) = core.lock_for_change() else { return };
         let more = core.protect_early(&mut state).unwrap_or(None);
         drop(state);
-        core.seat_responder();
+        core.move_responder();
         next = next.into_iter().chain(more).min();
     });
     next

@@ -1,18 +1,19 @@
-//! The gate between threads that fault and whoever freezes the area.
+//! The gate between faulting threads and the thread that freezes the area.
 //!
-//! A faulting thread is *inside* only while it claims an extent or puts a finished version in its
-//! place: a few microseconds; it copies outside. Whoever closes the gate waits until nobody is
-//! inside; from then on the set of writable extents does not grow. Each side writes its own word
-//! before it reads the other's, so one of the two always sees the other.
+//! A faulting thread is *inside* only while it claims an extent or moves a finished version into
+//! place: a few microseconds. It copies outside. The thread that closes the gate waits until no
+//! thread is inside; from then on the set of writable extents does not grow. Each side writes its
+//! own word before it reads the other's, so at least one of the two sees the other.
 //!
-//! Threads inside wait for nothing, so closing always ends. Whoever closes runs no handler of the
-//! program meanwhile, which might want to get inside. Only futex calls: usable in a signal handler.
+//! Threads inside wait for nothing, so closing always ends. The closing thread runs no handler of
+//! the program meanwhile, because such a handler might want to get inside. Only futex calls are
+//! made, so the gate can be used in a signal handler.
 //!
-//! **Fork.** From the moment that the child shall see until there is a child the gate lets only the
-//! forking thread in: no thread can do anything else that shows, in other memory, that it has
-//! stored since. In this time the C library and older handlers of forks run, and take locks; a
-//! thread that is kept outside may hold one. So those that wait look whether the forking thread
-//! gets on, and open the gate if it does not.
+//! **Fork.** From the moment that the child shall see until the child exists, only the forking
+//! thread may enter. So no other thread can show, through other memory, that it has stored since.
+//! During this time the C library and older fork handlers run and take locks, and a waiting thread
+//! may hold one of these locks. So waiting threads check whether the forking thread makes progress,
+//! and open the gate if it does not.
 
 use std::time::Duration;
 

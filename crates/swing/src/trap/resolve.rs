@@ -1,10 +1,10 @@
 //! What a faulting thread does to its extent: [`crate::write::barrier`] without locks and tables.
 //!
-//! Where the new version goes was decided before, under the area's lock, and lies in the extent's
-//! word. The thread claims the extent by one compare-and-swap, makes the version in memory nobody
-//! sees, and moves it over the old one in one system call. Others that fault on the same extent
-//! meanwhile sleep on its word. What happened is noted in a list ([`Tracked::log`]) that the next
-//! holder of the area's lock writes down.
+//! The plane of the new version was decided before, under the area's lock, and is in the extent's
+//! word. The thread claims the word by one compare-and-swap, makes the version in memory that no
+//! mapping shows, and moves it over the old version by one system call. Other threads that fault on
+//! the same extent sleep on its word. The thread notes the extent in a list ([`Tracked::log`]),
+//! which the next holder of the area's lock absorbs.
 //!
 //! Only system calls and atomics: nothing is allocated, no lock is taken.
 

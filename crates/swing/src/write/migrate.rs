@@ -9,7 +9,7 @@
 //! **Private extents** are in the file, too, and somebody may be storing into them at this moment.
 //! They stay what and where they are, and are frozen by the next publish as always. The manifest
 //! that stands for the file's state describes them as they are now; that is harmless, since nobody
-//! can hook it ([`crate::model::manifest::Kind::View`]), and whoever needs it finds what later
+//! can hook it ([`crate::model::manifest::Kind::Anonymous`]), and whoever needs it finds what later
 //! manifests say.
 //!
 //! **A crash** before the next publish leaves the file with the last committed state, as if nothing

@@ -18,7 +18,7 @@ const MAX_CELL_WIDTH: usize = 120;
 const MIN_CELL_WIDTH: usize = 8;
 
 /// The rows to show.
-struct Kept {
+struct ShownRows {
     first: Vec<Vec<String>>,
     last: VecDeque<Vec<String>>,
     /// Most rows in each of the two.
@@ -26,7 +26,7 @@ struct Kept {
     total: u64,
 }
 
-impl Kept {
+impl ShownRows {
     fn push(&mut self, row: impl FnOnce() -> Vec<String>) {
         self.total += 1;
         if self.first.len() < self.half {
@@ -51,7 +51,7 @@ pub fn print(
     let names: Vec<_> = schema.fields().iter().map(|field| field.name().clone()).collect();
     let right: Vec<_> = schema.fields().iter().map(|f| is_number(f.data_type())).collect();
     let half = if max_rows == 0 { usize::MAX } else { max_rows.div_ceil(2) };
-    let mut kept = Kept { first: Vec::new(), last: VecDeque::new(), half, total: 0 };
+    let mut kept = ShownRows { first: Vec::new(), last: VecDeque::new(), half, total: 0 };
     for batch in result {
         let batch = batch?;
         let cells = Cells::new(&batch)?;
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn only_both_ends_of_a_long_result_are_kept() {
-        let mut kept = Kept { first: Vec::new(), last: VecDeque::new(), half: 2, total: 0 };
+        let mut kept = ShownRows { first: Vec::new(), last: VecDeque::new(), half: 2, total: 0 };
         (0..7).for_each(|i| kept.push(|| vec![i.to_string()]));
         assert_eq!(kept.total, 7);
         assert_eq!(kept.first, [["0"], ["1"]]);

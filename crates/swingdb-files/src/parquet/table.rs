@@ -182,14 +182,14 @@ impl ParquetTable {
         // The engine looks for columns by their names, so the files' may be fewer here.
         let of_file = |source: &Source| match source {
             Source::File(at) => Some(Arc::clone(&schema.fields()[*at])),
-            Source::Place(_) => None,
+            Source::Path(_) => None,
         };
         let own: Vec<FieldRef> = combined.sources().iter().filter_map(of_file).collect();
         let count = own.len();
         let mut next = 0..count;
         let positions = combined.sources().iter().map(|source| match source {
             Source::File(_) => next.next().unwrap_or(count),
-            Source::Place(at) => count + at,
+            Source::Path(at) => count + at,
         });
         let positions = positions.collect();
         let own = Schema::new_with_metadata(Fields::from(own), schema.metadata().clone());

@@ -28,7 +28,7 @@ pub(super) struct Fraction {
 
 /// Two places in an order, and how far to go from the first to the second.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Interpolation {
     from: usize,
     to: usize,
     share: f64,
@@ -41,7 +41,7 @@ pub(super) fn picked(
     is_between: bool,
 ) -> Result<ArrayRef> {
     let last = values.len() - 1;
-    let places: Vec<Place> = fractions.iter().map(|f| place(f, last, is_between)).collect();
+    let places: Vec<Interpolation> = fractions.iter().map(|f| place(f, last, is_between)).collect();
     let all = places.iter().flat_map(|place| [place.from, place.to]);
     let found = at_places(values, &all.collect::<Vec<_>>())?;
     let between = places.iter().enumerate().map(|(number, place)| {
@@ -56,7 +56,7 @@ pub(super) fn picked(
     }
 }
 
-fn place(fraction: &Fraction, last: usize, is_between: bool) -> Place {
+fn place(fraction: &Fraction, last: usize, is_between: bool) -> Interpolation {
     let (from, to, share) = match is_between {
         true => {
             let at = fraction.of * last as f64;
@@ -69,8 +69,8 @@ fn place(fraction: &Fraction, last: usize, is_between: bool) -> Place {
         }
     };
     match fraction.is_down {
-        true => Place { from: last - from, to: last - to, share },
-        false => Place { from, to, share },
+        true => Interpolation { from: last - from, to: last - to, share },
+        false => Interpolation { from, to, share },
     }
 }
 

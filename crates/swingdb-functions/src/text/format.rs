@@ -93,7 +93,7 @@ impl Formatted {
         for piece in pieces {
             match piece {
                 Piece::Text(plain) => text.push_str(plain),
-                Piece::Place { value, how } => {
+                Piece::Argument { value, how } => {
                     let Some(values) = values.get(*value) else {
                         return exec_err!("{} has no value {}", self.name, value + 1);
                     };
@@ -146,7 +146,7 @@ impl Values {
 
 enum Piece {
     Text(String),
-    Place { value: usize, how: How },
+    Argument { value: usize, how: How },
 }
 
 /// How a value is written.
@@ -207,7 +207,7 @@ fn braces(format: &str) -> std::result::Result<Vec<Piece>, String> {
                 if rest.next() != Some('}') {
                     return Err("a place that does not end with }".to_owned());
                 }
-                pieces.push(Piece::Place { value, how });
+                pieces.push(Piece::Argument { value, how });
             }
             '}' => return Err("a } without {".to_owned()),
             char => push(&mut pieces, char),
@@ -271,7 +271,7 @@ fn percents(format: &str) -> std::result::Result<Vec<Piece>, String> {
         if !how.kind.is_some_and(|kind| kind.is_ascii_alphabetic()) {
             return Err("a % without a type".to_owned());
         }
-        pieces.push(Piece::Place { value, how });
+        pieces.push(Piece::Argument { value, how });
         value += 1;
     }
     Ok(pieces)

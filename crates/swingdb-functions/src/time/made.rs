@@ -22,25 +22,25 @@ const FUNCTIONS: [(&str, &str, usize); 2] =
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
     FUNCTIONS.iter().map(|(name, shown, parts)| {
         let signature = Signature::any(*parts, Volatility::Immutable);
-        ScalarUDF::new_from_impl(Made { name, shown, parts: *parts, signature })
+        ScalarUDF::new_from_impl(OfParts { name, shown, parts: *parts, signature })
     })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Made {
+struct OfParts {
     name: &'static str,
     shown: &'static str,
     parts: usize,
     signature: Signature,
 }
 
-impl Made {
+impl OfParts {
     fn has_date(&self) -> bool {
         self.parts == 6
     }
 }
 
-impl ScalarUDFImpl for Made {
+impl ScalarUDFImpl for OfParts {
     fn name(&self) -> &str {
         self.name
     }

@@ -28,15 +28,15 @@ const COUNT: DataType = DataType::Int64;
 /// The functions in place of the engine's.
 pub(crate) fn functions() -> [Arc<WindowUDF>; 4] {
     [row_number_udwf(), rank_udwf(), dense_rank_udwf(), ntile_udwf()]
-        .map(|engines| Arc::new(WindowUDF::new_from_impl(Place { engines })))
+        .map(|engines| Arc::new(WindowUDF::new_from_impl(RankFunction { engines })))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct RankFunction {
     engines: Arc<WindowUDF>,
 }
 
-impl WindowUDFImpl for Place {
+impl WindowUDFImpl for RankFunction {
     fn name(&self) -> &str {
         self.engines.name()
     }

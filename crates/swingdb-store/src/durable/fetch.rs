@@ -200,12 +200,12 @@ struct Group {
 /// Where a block's bytes go. Memory is taken when the first of them come, by the thread that has
 /// them: to take it for a whole fetch would keep all threads waiting for one.
 #[derive(Debug)]
-enum Place {
+enum BlockTarget {
     Reserved(Reserved),
     Open(Fresh),
 }
 
-impl Place {
+impl BlockTarget {
     fn loc(&self) -> Loc {
         match self {
             Self::Reserved(reserved) => reserved.loc(),
@@ -225,7 +225,7 @@ impl Place {
 #[derive(Debug)]
 struct Filling {
     /// `None`: only while it is being opened.
-    place: Option<Place>,
+    place: Option<BlockTarget>,
     stored: BlockRef,
     /// Bytes of the record that have arrived.
     got: u64,
@@ -237,7 +237,7 @@ impl Group {
     fn new(blocks: Arc<Blocks>, places: Vec<Reserved>) -> Self {
         let records = blocks.cold().map_or(&[][..], |cold| &cold.records);
         let filling = places.into_iter().zip(records).map(|(place, stored)| {
-            let place = Some(Place::Reserved(place));
+            let place = Some(BlockTarget::Reserved(place));
             Mutex::new(Some(Filling { place, stored: *stored, got: 0, encoded: Vec::new() }))
         });
         let filling: Vec<_> = filling.collect();
@@ -245,7 +245,7 @@ impl Group {
     }
 
     /// Takes all blocks off their way; `None`: they have been taken already.
-    fn take(&self) -> Option<Vec<Place>> {
+    fn take(&self) -> Option<Vec<BlockTarget>> {
         let mut locked: Vec<_> = self.filling.iter().map(Mutex::lock).collect();
         let taken = locked.iter_mut().map(|filling| filling.take()?.place);
         taken.collect()
@@ -306,10 +306,10 @@ impl Filling {
     /// Its place in memory.
     fn open(&mut self, ground: &Ground) -> Result<&mut [u8]> {
         let place = match self.place.take() {
-            Some(Place::Reserved(reserved)) => match ground.open(reserved) {
-                Ok(fresh) => Place::Open(fresh),
+            Some(BlockTarget::Reserved(reserved)) => match ground.open(reserved) {
+                Ok(fresh) => BlockTarget::Open(fresh),
                 Err((reserved, error)) => {
-                    self.place = Some(Place::Reserved(reserved));
+                    self.place = Some(BlockTarget::Reserved(reserved));
                     return Err(error);
                 }
             },
@@ -317,8 +317,8 @@ impl Filling {
             None => return Err(Error::internal("a block without a place")),
         };
         match self.place.insert(place) {
-            Place::Open(fresh) => fresh.bytes_mut(),
-            Place::Reserved(_) => Err(Error::internal("a place that was not opened")),
+            BlockTarget::Open(fresh) => fresh.bytes_mut(),
+            BlockTarget::Reserved(_) => Err(Error::internal("a place that was not opened")),
         }
     }
 }
@@ -525,7 +525,7 @@ impl Fetch {
         }
         for group in self.groups() {
             let (Some(left), Some(cold)) = (group.take(), group.blocks.cold()) else { continue };
-            let back = left.into_iter().map(Place::into_reserved).collect();
+            let back = left.into_iter().map(BlockTarget::into_reserved).collect();
             *cold.state.lock() = State::Waiting(back);
         }
         drop(progress);

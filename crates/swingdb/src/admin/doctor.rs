@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use swing::{Namespace, Room};
+use swing::{FreeSpace, Namespace};
 
 /// Something on this system that costs speed or capacity; see [`doctor`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub fn doctor_in(home: &Path) -> Vec<Finding> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     if let Some(mount) = mount_of(&mounts, home) {
         findings.extend(check_mount(&mount));
-        findings.extend(check_room(&mount, swing::room_of(&mount.point)));
+        findings.extend(check_room(&mount, swing::free_space(&mount.point)));
     }
     findings.extend(check_huge_pages());
     findings.extend(check_shared_huge_pages());
@@ -112,7 +112,7 @@ fn check_mount(mount: &Mount) -> Vec<Finding> {
 }
 
 /// Whether the file system of the databases is nearly full.
-fn check_room(mount: &Mount, room: Option<Room>) -> Option<Finding> {
+fn check_room(mount: &Mount, room: Option<FreeSpace>) -> Option<Finding> {
     let (free, size) = room.map(|room| (room.free.0, room.size.0))?;
     (free < size / 10).then(|| Finding {
         what: format!(
@@ -270,13 +270,13 @@ mod tests {
     fn a_nearly_full_file_system_is_found_out() {
         let mount = mount_of(MOUNTS, Path::new("/dev/shm")).unwrap();
         assert_eq!(check_room(&mount, None), None);
-        let room = |free| Some(Room { free: ByteLen::mib(free), size: ByteLen::mib(64) });
+        let room = |free| Some(FreeSpace { free: ByteLen::mib(free), size: ByteLen::mib(64) });
         assert_eq!(check_room(&mount, room(10)), None);
         let finding = check_room(&mount, room(6)).unwrap();
         assert_eq!(finding.what, "only 6 of 64 MiB of /dev/shm are free");
-        let now = swing::room_of(&mount.point).unwrap();
+        let now = swing::free_space(&mount.point).unwrap();
         assert!(now.free <= now.size && now.size.0 > 0);
-        assert_eq!(swing::room_of(Path::new("/no/such/place")), None);
+        assert_eq!(swing::free_space(Path::new("/no/such/place")), None);
     }
 
     #[test]

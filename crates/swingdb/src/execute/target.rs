@@ -34,12 +34,12 @@ pub(crate) struct Target {
 
 /// Schema and name of something in this database; it need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct QualifiedName {
     pub(crate) schema: String,
     pub(crate) name: String,
 }
 
-impl Place {
+impl QualifiedName {
     /// For messages: the schema only when it is not the default one.
     pub(crate) fn shown(&self) -> String {
         if self.schema == DEFAULT_SCHEMA {
@@ -51,7 +51,11 @@ impl Place {
 }
 
 /// Where `name` points inside this database.
-pub(crate) fn place(session: &Session, catalog: &Catalog, name: &ObjectName) -> Result<Place> {
+pub(crate) fn place(
+    session: &Session,
+    catalog: &Catalog,
+    name: &ObjectName,
+) -> Result<QualifiedName> {
     let mut parts = parts(name)?;
     let Some(last) = parts.pop() else { return Err(Error::plan("an empty name")) };
     if parts.len() > 2 {
@@ -67,13 +71,13 @@ pub(crate) fn place(session: &Session, catalog: &Catalog, name: &ObjectName) -> 
         }
     }
     let Some(schema) = parts.pop() else {
-        return Ok(Place { schema: DEFAULT_SCHEMA.to_string(), name: last });
+        return Ok(QualifiedName { schema: DEFAULT_SCHEMA.to_string(), name: last });
     };
     if schema.eq_ignore_ascii_case(INFORMATION_SCHEMA) {
         return Err(Error::plan("information_schema describes the database and cannot be changed"));
     }
     match find_name(&catalog.schema_names(), &schema) {
-        Some(schema) => Ok(Place { schema, name: last }),
+        Some(schema) => Ok(QualifiedName { schema, name: last }),
         None if session.attached(&schema).is_some() => Err(read_only(&schema)),
         None => Err(Error::not_found(ObjectKind::Schema, schema, catalog.schema_names())),
     }
@@ -95,7 +99,7 @@ pub(crate) fn target(session: &Session, catalog: &Catalog, name: &ObjectName) ->
 }
 
 /// The table at a place, if there is one.
-pub(crate) fn find_table(catalog: &Catalog, place: &Place) -> Result<Option<Target>> {
+pub(crate) fn find_table(catalog: &Catalog, place: &QualifiedName) -> Result<Option<Target>> {
     let Some(name) = find_name(&catalog.table_names(&place.schema), &place.name) else {
         return Ok(None);
     };
@@ -104,7 +108,7 @@ pub(crate) fn find_table(catalog: &Catalog, place: &Place) -> Result<Option<Targ
 }
 
 /// The error for a table that does not exist.
-pub(crate) fn unknown_table(catalog: &Catalog, place: &Place) -> Error {
+pub(crate) fn unknown_table(catalog: &Catalog, place: &QualifiedName) -> Error {
     Error::not_found(ObjectKind::Table, place.shown(), catalog.table_names(&place.schema))
 }
 

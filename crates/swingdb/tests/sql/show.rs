@@ -161,6 +161,12 @@ fn lists_are_filtered_by_name() {
     assert_eq!(f.rows("SHOW TABLES FROM s LIKE 'x%'"), [""; 0]);
     assert_eq!(f.rows("SHOW COLUMNS FROM trips LIKE 'k_'"), ["km|INTEGER|YES|-|-"]);
     assert_eq!(f.rows("SHOW FUNCTIONS LIKE 'sqrt'"), ["sqrt|scalar"]);
+    // Names that stand for calls of other functions, and functions that take lambdas.
+    assert_eq!(f.rows("SHOW FUNCTIONS LIKE 'monthname'"), ["monthname|scalar"]);
+    assert_eq!(f.rows("SHOW FUNCTIONS LIKE 'arg_max'"), ["arg_max|aggregate"]);
+    assert_eq!(f.rows("SHOW FUNCTIONS LIKE 'list_transform'"), ["list_transform|scalar"]);
+    // Functions of plans.
+    assert_eq!(f.rows("SHOW FUNCTIONS LIKE 'only_element'"), [""; 0]);
     assert_eq!(f.rows("SHOW SCHEMAS LIKE 'm%'"), ["main"]);
     assert_eq!(f.rows("SHOW VIEWS FROM s"), [""; 0]);
     assert_eq!(f.rows("SHOW VIEWS LIKE 'long%'").len(), 1);

@@ -11,7 +11,7 @@ use swingdb_store::{IfExists, View};
 
 use crate::execute::atomic::with_txn;
 use crate::execute::ddl::macros;
-use crate::execute::target::{Place, if_exists, place};
+use crate::execute::target::{QualifiedName, if_exists, place};
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::sql::ast::names::find_name;
@@ -29,7 +29,7 @@ pub(crate) fn create_view(session: &Arc<Session>, statement: &Statement) -> Resu
     let columns: Vec<String> = columns.collect();
     let columns = (!columns.is_empty()).then_some(columns);
     with_txn(session, |txn| {
-        let Place { schema, name } = place(session, &txn.view(), &create.name)?;
+        let QualifiedName { schema, name } = place(session, &txn.view(), &create.name)?;
         if let Some(name) = find_name(&txn.view().table_names(&schema), &name) {
             return Err(Error::AlreadyExists { kind: ObjectKind::Table, name });
         }

@@ -23,7 +23,7 @@ use swingdb_store::{ColumnDef, IfExists, SEGMENT_ROWS, Table, TableDef, TableWri
 use crate::execute::atomic::with_txn;
 use crate::execute::dml::defaults::DefaultValue;
 use crate::execute::target;
-use crate::execute::target::Place;
+use crate::execute::target::QualifiedName;
 use crate::session::{Session, temporary};
 
 /// Appends files to a table; see [`Connection::import_file`](crate::Connection::import_file).
@@ -173,7 +173,7 @@ impl Plan {
         Ok(Self { scan, columns, schema })
     }
 
-    fn table_def(&self, place: &Place) -> TableDef {
+    fn table_def(&self, place: &QualifiedName) -> TableDef {
         TableDef {
             schema: place.schema.clone(),
             name: place.name.clone(),
@@ -186,7 +186,7 @@ impl Plan {
         &self,
         session: &Session,
         txn: &mut WriteTxn,
-        place: &Place,
+        place: &QualifiedName,
         run: &Run<'_>,
     ) -> Result<u64> {
         let writer: TableWriter = txn.writer(&place.schema, &place.name)?;

@@ -27,7 +27,7 @@ use crate::execute::dml::defaults;
 use crate::execute::dml::defaults::DefaultValue;
 use crate::execute::dml::insert::append_stream;
 use crate::execute::dml::row_set::collect_ids;
-use crate::execute::target::{Named, Place, Target, column, find_table, place, target};
+use crate::execute::target::{Named, QualifiedName, Target, column, find_table, place, target};
 use crate::session::Session;
 use crate::sql::ast::build;
 use crate::sql::ast::names::{find_name, parts, quoted};
@@ -424,7 +424,7 @@ impl Step<'_> {
     /// The table as it is after the operations so far.
     fn now(&self) -> Result<Target> {
         let Target { schema, name, .. } = &self.target;
-        let place = Place { schema: schema.clone(), name: name.clone() };
+        let place = QualifiedName { schema: schema.clone(), name: name.clone() };
         find_table(&self.txn.view(), &place)?
             .ok_or_else(|| Error::internal("the altered table is gone"))
     }

@@ -15,7 +15,7 @@ use crate::execute::ddl::column_defs::{
 };
 use crate::execute::ddl::create_as::create_as;
 use crate::execute::ddl::macros;
-use crate::execute::target::{DEFAULT_SCHEMA, Place, if_exists, place, target};
+use crate::execute::target::{DEFAULT_SCHEMA, QualifiedName, if_exists, place, target};
 use crate::session::Session;
 use crate::sql::ast::build;
 use crate::sql::ast::names::{find_name, parts};
@@ -82,7 +82,7 @@ pub(crate) fn create_checked(
 /// only in case are the same name.
 fn skipped(
     txn: &mut WriteTxn,
-    place: &Place,
+    place: &QualifiedName,
     kind: ObjectKind,
     if_exists: IfExists,
 ) -> Result<bool> {
@@ -111,7 +111,7 @@ fn skipped(
 /// The definition a CREATE TABLE with a list of columns describes.
 fn definition(
     session: &Session,
-    place: Place,
+    place: QualifiedName,
     create: &CreateTable,
 ) -> Result<(TableDef, Vec<Check>)> {
     let mut keys = Keys::default();
@@ -142,7 +142,7 @@ fn definition(
 fn clone(
     session: &Session,
     txn: &mut WriteTxn,
-    place: &Place,
+    place: &QualifiedName,
     source: &ObjectName,
     if_exists: IfExists,
 ) -> Result<Outcome> {
@@ -186,7 +186,7 @@ pub(crate) fn view(session: &Session, create: &CreateView) -> Result<Outcome> {
         if skipped(txn, &place, ObjectKind::View, if_exists)? {
             return Ok(Outcome::done("CREATE VIEW"));
         }
-        let Place { schema, name } = place;
+        let QualifiedName { schema, name } = place;
         let columns = (!names.is_empty()).then_some(names);
         let view = View { name, sql, columns };
         txn.create_view(&schema, view, if_exists)?;

@@ -15,7 +15,7 @@ use swingdb_store::{ColumnDef, IfExists, TableDef, WriteTxn};
 use crate::execute::atomic::Outcome;
 use crate::execute::ddl::column_defs::{check_columns, is_untyped};
 use crate::execute::dml::insert::append_stream;
-use crate::execute::target::Place;
+use crate::execute::target::QualifiedName;
 use crate::session::Session;
 use crate::sql::ast::build;
 use crate::sql::text::parameters::Params;
@@ -25,7 +25,7 @@ use crate::sql::text::parameters::Params;
 pub(crate) fn create_as(
     session: &Session,
     txn: &mut WriteTxn,
-    place: Place,
+    place: QualifiedName,
     create: &CreateTable,
     query: &Query,
     if_exists: IfExists,

@@ -9,7 +9,7 @@ use swingdb_store::Catalog;
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::create::{is_default_schema, schema_name};
-use crate::execute::target::{Place, place, unknown_table};
+use crate::execute::target::{QualifiedName, place, unknown_table};
 use crate::session::Session;
 use crate::sql::ast::names::find_name;
 
@@ -66,7 +66,7 @@ pub(crate) fn schemas(
     })
 }
 
-fn is_view(catalog: &Catalog, place: &Place) -> bool {
+fn is_view(catalog: &Catalog, place: &QualifiedName) -> bool {
     find_name(&catalog.view_names(&place.schema), &place.name).is_some()
 }
 
@@ -75,7 +75,7 @@ fn each(
     names: &[ObjectName],
     if_exists: bool,
     tag: &'static str,
-    mut remove: impl FnMut(&mut swingdb_store::WriteTxn, &Place) -> Result<()>,
+    mut remove: impl FnMut(&mut swingdb_store::WriteTxn, &QualifiedName) -> Result<()>,
 ) -> Result<Outcome> {
     with_txn(session, |txn| {
         for name in names {

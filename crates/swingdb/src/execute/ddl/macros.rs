@@ -12,7 +12,7 @@ use swingdb_common::error::{Error, Result};
 use swingdb_store::{Catalog, IfExists, Macro, MacroKind, MacroParameter, MacroVariant};
 
 use crate::execute::atomic::with_txn;
-use crate::execute::target::{Place, if_exists, place};
+use crate::execute::target::{QualifiedName, if_exists, place};
 use crate::session::result::QueryResult;
 use crate::session::{Session, temporary};
 use crate::sql::ast::build;
@@ -35,7 +35,7 @@ pub(crate) fn create(session: &Arc<Session>, create: CreateMacro) -> Result<Quer
     let kept =
         variants.into_iter().map(|variant| kept(session, variant)).collect::<Result<Vec<_>>>()?;
     with_txn(holder, |txn| {
-        let Place { schema, name } = place(holder, &txn.view(), &name)?;
+        let QualifiedName { schema, name } = place(holder, &txn.view(), &name)?;
         let same = find_name(&txn.view().macro_names(&schema, kind), &name);
         match (&same, if_exists) {
             (Some(_), IfExists::Skip) => return Ok(()),
@@ -84,7 +84,11 @@ pub(crate) fn remove(session: &Arc<Session>, remove: DropMacro) -> Result<QueryR
 }
 
 /// Schema, name and kind of the macro to drop: an expression's goes before a query's.
-fn stored(catalog: &Catalog, place: Place, kind: MacroKind) -> Result<(String, String, MacroKind)> {
+fn stored(
+    catalog: &Catalog,
+    place: QualifiedName,
+    kind: MacroKind,
+) -> Result<(String, String, MacroKind)> {
     let names = catalog.macro_names(&place.schema, kind);
     if let Some(name) = find_name(&names, &place.name) {
         return Ok((place.schema, name, kind));

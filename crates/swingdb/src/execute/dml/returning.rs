@@ -11,7 +11,7 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::memory::Kept;
 use swingdb_store::{Catalog, RowId};
 
-use crate::execute::target::{Named, Place, Target, find_table};
+use crate::execute::target::{Named, QualifiedName, Target, find_table};
 use crate::session::Session;
 use crate::sql::ast::build;
 use crate::sql::ast::names::quoted;
@@ -34,7 +34,7 @@ impl Changed {
         ids: &[RowId],
         kept: &mut Kept,
     ) -> Result<Vec<RecordBatch>> {
-        let place = Place { schema: target.schema.clone(), name: target.name.clone() };
+        let place = QualifiedName { schema: target.schema.clone(), name: target.name.clone() };
         let table = find_table(catalog, &place)?
             .ok_or_else(|| Error::internal("the changed table is gone"))?
             .table;

@@ -1,6 +1,7 @@
 //! SHOW, DESCRIBE and SUMMARIZE: statements that tell what is there.
 
 pub(crate) mod create;
+pub(crate) mod functions;
 pub(crate) mod macros;
 pub(crate) mod table;
 
@@ -26,7 +27,6 @@ use crate::execute::show::table::{result, strings};
 use crate::session::result::QueryResult;
 use crate::session::{Session, settings};
 use crate::sql::bind::catalogs::{Found, Source, View, match_name};
-use crate::sql::bind::macros::known;
 use crate::sql::bind::pivots;
 use crate::sql::planner::Planner;
 use crate::sql::text::parameters::Params;
@@ -58,7 +58,9 @@ pub(crate) fn execute(
             obj_type: ShowCreateObject::Table | ShowCreateObject::View,
             obj_name,
         } => create_text(session, obj_name)?,
-        Statement::ShowFunctions { filter } => filtered(functions(session)?, filter.as_ref())?,
+        Statement::ShowFunctions { filter } => {
+            filtered(functions::functions(session)?, filter.as_ref())?
+        }
         Statement::ShowVariable { variable } => show_variable(session, variable)?,
         Statement::ExplainTable { table_name, describe_alias, .. } => match describe_alias {
             DescribeAlias::Describe | DescribeAlias::Desc => describe(session, table_name)?,
@@ -228,18 +230,6 @@ fn schemas(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
         }
     };
     result(vec![("name", strings(source.catalog.schema_names()))], "SHOW")
-}
-
-fn functions(session: &Session) -> Result<QueryResult> {
-    let engine = session.engine()?;
-    let mut all = known::names(&session.view()?);
-    all.extend(engine.scalar_functions().keys().map(|name| (name.clone(), "scalar")));
-    all.extend(engine.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
-    all.extend(engine.window_functions().keys().map(|name| (name.clone(), "window")));
-    all.extend(engine.table_functions().keys().map(|name| (name.clone(), "table")));
-    all.sort();
-    let (names, kinds): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-    result(vec![("name", strings(names)), ("kind", strings(kinds))], "SHOW")
 }
 
 /// The columns of a table: name, SQL type, whether NULL is allowed, key, default.

@@ -60,7 +60,7 @@ impl OffsetSum {
 }
 
 /// An aggregate of the new list, by its place in it.
-enum Made {
+enum NewAggregate {
     Same(usize),
     /// The sum at the first place, and so often the constant as the second one has counted.
     Moved(usize, usize, i64),
@@ -83,13 +83,13 @@ fn from_sums_and_counts(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         let expr = expr.clone().unalias();
         match sum {
             Some(one) if one.sum != expr && is_one_of_several(one) => {
-                Made::Moved(place(one.sum.clone()), place(one.count.clone()), one.offset)
+                NewAggregate::Moved(place(one.sum.clone()), place(one.count.clone()), one.offset)
             }
-            _ => Made::Same(place(expr)),
+            _ => NewAggregate::Same(place(expr)),
         }
     });
-    let each: Vec<Made> = each.collect();
-    if each.iter().all(|made| matches!(made, Made::Same(_))) {
+    let each: Vec<NewAggregate> = each.collect();
+    if each.iter().all(|made| matches!(made, NewAggregate::Same(_))) {
         return Ok(None);
     }
     // Sums of one column in two types have one name.
@@ -100,8 +100,8 @@ fn from_sums_and_counts(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let columns: Vec<Expr> = inner.schema.columns().into_iter().map(Expr::Column).collect();
     let made = &columns[keys..];
     let values = each.iter().map(|one| match one {
-        Made::Same(at) => Ok(made[*at].clone()),
-        Made::Moved(sum, count, offset) => {
+        NewAggregate::Same(at) => Ok(made[*at].clone()),
+        NewAggregate::Moved(sum, count, offset) => {
             let moved = made[*count].clone() * lit(*offset) + made[*sum].clone();
             // Whole numbers only: there is no clock in it.
             checked_expr(moved, &inner.schema, Zone::UTC)

@@ -55,27 +55,27 @@ impl PhysicalOptimizerRule for SettledOrder {
     }
 
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        let fenced = fenced(&plan, Place { seen: true, sorted: false })?;
+        let fenced = fenced(&plan, OrderContext { seen: true, sorted: false })?;
         unfenced(self.0.optimize(fenced, config)?)
     }
 }
 
 /// Where an operator stands.
 #[derive(Clone, Copy)]
-struct Place {
+struct OrderContext {
     /// Whether somebody sees in which order its rows come.
     seen: bool,
     /// Whether something above asks for an order, which might move down.
     sorted: bool,
 }
 
-fn fenced(plan: &Plan, place: Place) -> Result<Plan> {
+fn fenced(plan: &Plan, place: OrderContext) -> Result<Plan> {
     let children = plan.children();
     let mut renewed = Vec::with_capacity(children.len());
     for (at, child) in children.into_iter().enumerate() {
         let sorted = place.sorted || plan.is::<SortExec>() || asks(plan, at);
         let seen = is_seen(plan, at, place.seen);
-        renewed.push(fenced(child, Place { seen, sorted })?);
+        renewed.push(fenced(child, OrderContext { seen, sorted })?);
     }
     let changed = plan.children().into_iter().zip(&renewed).any(|(a, b)| !Arc::ptr_eq(a, b));
     let renewed = match changed {

@@ -48,7 +48,7 @@ fn made(pass: &Pass, open: usize) -> Option<(Range<usize>, Vec<TokenWithSpan>)> 
         return None;
     }
     let span = pass.with_span(open)?.span;
-    let mut made = Made { pass, span, tokens: Vec::new() };
+    let mut made = ListTokens { pass, span, tokens: Vec::new() };
     let value = open + 1..each;
     let counts = names.clone().any(|word| pass.token(word) == Some(&Token::Comma));
     match condition.map(|condition| condition + 1..close) {
@@ -73,13 +73,13 @@ fn made(pass: &Pass, open: usize) -> Option<(Range<usize>, Vec<TokenWithSpan>)> 
 }
 
 /// The tokens in place of a list that is made from another.
-struct Made<'a> {
+struct ListTokens<'a> {
     pass: &'a Pass,
     span: Span,
     tokens: Vec<TokenWithSpan>,
 }
 
-impl Made<'_> {
+impl ListTokens<'_> {
     fn push(&mut self, all: &[Token]) {
         let span = self.span;
         self.tokens.extend(all.iter().cloned().map(|token| TokenWithSpan { token, span }));

@@ -8,7 +8,7 @@ use swingdb_store::{Catalog, Sequence};
 
 use crate::execute::atomic::with_txn;
 use crate::execute::show::table::{result, strings};
-use crate::execute::target::{Place, if_exists, place};
+use crate::execute::target::{QualifiedName, if_exists, place};
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::sql::ast::names::find_name;
@@ -37,7 +37,7 @@ pub(crate) fn create(session: &Session, create: CreateSequence) -> Result<QueryR
     }
     let if_exists = if_exists(or_replace, if_not_exists)?;
     with_txn(session, |txn| {
-        let Place { schema, name } = place(session, &txn.view(), &name)?;
+        let QualifiedName { schema, name } = place(session, &txn.view(), &name)?;
         // Names that differ only in case are the same name.
         let same = find_name(&txn.view().sequence_names(&schema), &name);
         txn.create_sequence(&schema, options.sequence(same.unwrap_or(name)), if_exists)
@@ -61,7 +61,7 @@ impl Change {
 /// Runs an ALTER SEQUENCE.
 pub(crate) fn change(session: &Session, alter: AlterSequence) -> Result<QueryResult> {
     with_txn(session, |txn| {
-        let Place { schema, name } = place(session, &txn.view(), &alter.name)?;
+        let QualifiedName { schema, name } = place(session, &txn.view(), &alter.name)?;
         let names = txn.view().sequence_names(&schema);
         let found = find_name(&names, &name).and_then(|name| txn.view().sequence(&schema, &name));
         match found {
@@ -87,7 +87,7 @@ pub(crate) fn remove(session: &Session, remove: DropSequence) -> Result<QueryRes
     }
     with_txn(session, |txn| {
         for name in &remove.names {
-            let Place { schema, name } = place(session, &txn.view(), name)?;
+            let QualifiedName { schema, name } = place(session, &txn.view(), name)?;
             let names = txn.view().sequence_names(&schema);
             match find_name(&names, &name) {
                 Some(name) => {

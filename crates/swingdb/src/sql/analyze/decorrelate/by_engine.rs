@@ -31,7 +31,7 @@ pub(crate) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
 }
 
 /// Where a subquery stands.
-pub(crate) struct Place<'a> {
+pub(crate) struct SubquerySite<'a> {
     pub node: &'a LogicalPlan,
     /// What the node reads.
     pub scope: &'a DFSchema,
@@ -39,7 +39,7 @@ pub(crate) struct Place<'a> {
     pub whole: &'a Expr,
 }
 
-impl Place<'_> {
+impl SubquerySite<'_> {
     /// Whether an expression is a subquery that the engine leaves, or would take for something
     /// else.
     pub fn is_left(&self, expr: &Expr) -> Result<bool> {

@@ -16,7 +16,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
 use crate::sql::analyze::decorrelate::attach::{Rows, relation};
-use crate::sql::analyze::decorrelate::by_engine::{Place, pulls_up, subquery_of};
+use crate::sql::analyze::decorrelate::by_engine::{SubquerySite, pulls_up, subquery_of};
 use crate::sql::analyze::decorrelate::outer_references::references;
 use crate::sql::nodes::expressions::{any_node, any_part};
 
@@ -95,7 +95,7 @@ fn unnest_expressions(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let scope = merge_schema(&node.inputs());
     for expr in node.expressions() {
         for whole in &conditions(&node, &expr) {
-            let place = Place { node: &node, scope: &scope, whole };
+            let place = SubquerySite { node: &node, scope: &scope, whole };
             if whole.exists(|part| place.is_left(part))? {
                 return Ok(Transformed::yes(unnest_left(node)?));
             }
@@ -153,7 +153,7 @@ fn unnest_left(node: LogicalPlan) -> Result<LogicalPlan> {
         let name = names.save(&expr);
         let mut unnested = Vec::new();
         for whole in &conditions(&node, &expr) {
-            let place = Place { node: &node, scope: &scope, whole };
+            let place = SubquerySite { node: &node, scope: &scope, whole };
             unnested
                 .push(whole.clone().transform_up(|part| unnest(part, &place, &mut rows)).data()?);
         }
@@ -163,7 +163,7 @@ fn unnest_left(node: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// What is in place of a part of an expression of a node that reads `rows`.
-fn unnest(part: Expr, place: &Place<'_>, rows: &mut Rows) -> Result<Transformed<Expr>> {
+fn unnest(part: Expr, place: &SubquerySite<'_>, rows: &mut Rows) -> Result<Transformed<Expr>> {
     if !place.is_left(&part)? {
         return Ok(Transformed::no(part));
     }

@@ -65,6 +65,21 @@ pub(crate) fn is_taken(name: &str) -> bool {
         || TEMPLATES.iter().any(|(names, _, _)| names.contains(&name))
 }
 
+/// The names that stand for other expressions, each with the text of what it stands for.
+pub(crate) fn stand_ins() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let each = |names: &'static [&'static str], text: &'static str| {
+        names.iter().map(move |name| (*name, text))
+    };
+    let of_lists = AGGREGATES_OF_LISTS.iter().map(|name| (*name, "list_*"));
+    TEMPLATES
+        .iter()
+        .flat_map(move |(names, _, text)| each(names, text))
+        .chain(OF_NOW.iter().flat_map(move |(names, text)| each(names, text)))
+        .chain(RENAMES.iter().copied())
+        .chain(of_lists)
+        .chain([("struct_pack", "named_struct")])
+}
+
 fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     let function = match expr {
         Expr::Function(function) => function,

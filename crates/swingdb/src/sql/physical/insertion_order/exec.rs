@@ -109,7 +109,7 @@ struct Parts {
     count: usize,
     started: usize,
     /// In their order. Dropping one ends its task.
-    running: VecDeque<(SendableRecordBatchStream, Arc<Held>)>,
+    running: VecDeque<(SendableRecordBatchStream, Arc<Backlog>)>,
     at_once: usize,
     /// Rows to give.
     left: usize,
@@ -120,7 +120,7 @@ impl Parts {
     fn start(&mut self) {
         while self.started < self.count && self.running.len() < self.at_once {
             let mut part = RecordBatchReceiverStream::builder(self.input.schema(), QUEUE_BATCHES);
-            let held = Arc::new(Held::new(HELD_BYTES / self.at_once));
+            let held = Arc::new(Backlog::new(HELD_BYTES / self.at_once));
             let (input, context) = (Arc::clone(&self.input), Arc::clone(&self.context));
             let (number, sender, own) = (self.started, part.tx(), Arc::clone(&held));
             part.spawn(async move {
@@ -170,14 +170,14 @@ impl Parts {
 }
 
 /// What a partition has computed that was not given yet.
-struct Held {
+struct Backlog {
     batches: AtomicUsize,
     bytes: AtomicUsize,
     most_bytes: usize,
     removed: Notify,
 }
 
-impl Held {
+impl Backlog {
     fn new(most_bytes: usize) -> Self {
         let (batches, bytes) = Default::default();
         Self { batches, bytes, most_bytes, removed: Notify::new() }

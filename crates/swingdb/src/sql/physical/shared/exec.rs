@@ -137,7 +137,7 @@ pub(crate) struct Rows {
 }
 
 /// One partition. A task of its own computes it: whoever waits need not be asked again and again.
-type Computed = Shared<BoxFuture<'static, std::result::Result<Kept, Arc<DataFusionError>>>>;
+type Computed = Shared<BoxFuture<'static, std::result::Result<SharedRows, Arc<DataFusionError>>>>;
 
 impl Rows {
     fn partition(
@@ -173,7 +173,7 @@ impl Rows {
 
 /// Rows that are read more than once.
 #[derive(Clone)]
-enum Kept {
+enum SharedRows {
     InMemory(Arc<Batches>),
     OnDisk(SpillManager, Arc<dyn SpillFile>),
 }
@@ -183,7 +183,7 @@ struct Batches {
     _memory: MemoryReservation,
 }
 
-impl Kept {
+impl SharedRows {
     fn stream(self, schema: SchemaRef) -> Result<SendableRecordBatchStream> {
         match self {
             Self::OnDisk(spills, file) => spills.read_spill_as_stream(file, None),
@@ -202,7 +202,7 @@ async fn keep(
     partition: usize,
     context: Arc<TaskContext>,
     metrics: SpillMetrics,
-) -> Result<Kept> {
+) -> Result<SharedRows> {
     let consumer = MemoryConsumer::new(format!("MaterializeExec[{partition}]"));
     let memory = consumer.with_can_spill(true).register(context.memory_pool());
     let spills = SpillManager::new(context.runtime_env(), metrics, input.schema());
@@ -225,7 +225,7 @@ async fn keep(
     }
     let finished = file.map(|mut file| file.finish()).transpose()?.flatten();
     Ok(match finished {
-        Some(file) => Kept::OnDisk(spills, file),
-        None => Kept::InMemory(Arc::new(Batches { batches, _memory: memory })),
+        Some(file) => SharedRows::OnDisk(spills, file),
+        None => SharedRows::InMemory(Arc::new(Batches { batches, _memory: memory })),
     })
 }
