@@ -223,3 +223,14 @@ def test_readers_that_hold_the_interpreter_s_lock(con):
     assert sum(len(batch) for batch in pa.RecordBatchReader.from_stream(cursor)) == 300000
     assert con.sql(sql).fetchmany(1) == [(0,)], "what is not read ends"
     con.sql(sql)
+
+
+def test_a_macro_of_the_same_name_goes_first_and_is_never_hidden_behind(con):
+    con.create_function("f", lambda x: x + 100, ["BIGINT"], "BIGINT")
+    con.execute("CREATE MACRO f(x) AS x + 1; CREATE MACRO g(x) AS x + 2")
+    assert con.sql("SELECT f(1), g(1)").fetchone() == (2, 3)
+    for name in ("f", "g", "F"):
+        with pytest.raises(swingdb.AlreadyExistsError, match=f"(?i){name}"):
+            con.create_function(name, lambda x: x + 1000, ["BIGINT"], "BIGINT")
+    con.execute("DROP MACRO f")
+    assert con.sql("SELECT f(1)").fetchone() == (101,)

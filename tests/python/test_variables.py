@@ -61,6 +61,21 @@ def test_in_subqueries_and_statements(con):
     assert ids["id"] == [1, 3]
 
 
+def test_in_what_tells_about_queries(con):
+    ids = pa.table({"id": [1, 3]})
+    summary = con.sql("SUMMARIZE ids").fetchall()
+    assert [row[:4] for row in summary] == [("id", "BIGINT", "1", "3")]
+    assert con.execute("SUMMARIZE SELECT id FROM ids WHERE id > ?", [1]).fetchall()[0][2] == "3"
+    assert con.sql('SELECT "count" FROM (SUMMARIZE ids)').fetchone() == (2,)
+    assert con.sql("SELECT column_name FROM (DESCRIBE ids)").fetchone() == ("id",)
+    con.execute("PREPARE above AS SELECT count(*) FROM ids WHERE id > ?")
+    assert con.execute("EXECUTE above(2)").fetchone() == (1,)
+    for what in ("VIEW v AS", "TEMP VIEW v AS", "MACRO m() AS TABLE"):
+        with pytest.raises(swingdb.NotFoundError, match="ids"):
+            con.execute(f"CREATE {what} SELECT * FROM ids")
+    assert ids.num_rows == 2
+
+
 def test_through_cursor_and_executemany(con):
     data = {"a": [1, 2]}
     assert con.cursor().execute("SELECT sum(a) FROM data WHERE a > ?", [1]).fetchone() == (2,)

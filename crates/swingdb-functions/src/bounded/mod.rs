@@ -21,10 +21,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, exec_err};
-use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use datafusion::functions::regex::regexp_like;
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -145,6 +145,19 @@ fn bounded(expr: Expr) -> Transformed<Expr> {
     }
 }
 
+/// Asks for so much memory, which belongs to the pool again when what is returned is dropped; small
+/// sizes are not asked for.
+pub(crate) fn ask(
+    name: &str,
+    config: &ConfigOptions,
+    bytes: u64,
+) -> Result<Option<MemoryReservation>> {
+    match config.extensions.get::<MemoryLeft>() {
+        Some(MemoryLeft(pool)) if bytes > UNASKED_BYTES => Ok(Some(reserve(name, pool, bytes)?)),
+        _ => Ok(None),
+    }
+}
+
 /// A function of the engine that asks whether there is memory for its result.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
@@ -190,10 +203,7 @@ impl ScalarUDFImpl for Bounded {
             return self.inner.invoke_with_args(args);
         }
         // Held until the function has returned.
-        let _reservation = match args.config_options.extensions.get::<MemoryLeft>() {
-            Some(MemoryLeft(pool)) => Some(reserve(self.name(), pool, size.bytes)?),
-            None => None,
-        };
+        let _reservation = ask(self.name(), &args.config_options, size.bytes)?;
         self.check_offsets(&size, args.return_field.data_type())?;
         self.inner.invoke_with_args(args)
     }

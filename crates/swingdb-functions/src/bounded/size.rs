@@ -208,6 +208,18 @@ fn formatted(format: &str, largest: u64) -> Size {
     filled.plus(Size::of_text(widths.saturating_mul(4))).plus(Size::of_text(format.len() as u64))
 }
 
+/// What so many copies of each value take.
+pub(crate) fn bytes_of_copies(of: &ArrayRef, times: impl Iterator<Item = u64>) -> Result<u64> {
+    /// Copies of these share their bytes.
+    const VIEW: u64 = 16;
+    if matches!(of.data_type(), DataType::Utf8View | DataType::BinaryView) {
+        return Ok(times.fold(0, u64::saturating_add).saturating_mul(VIEW));
+    }
+    let bytes = Column::new(&ColumnarValue::Array(Arc::clone(of)))?.bytes();
+    let each = times.enumerate().map(|(row, times)| bytes(row).saturating_mul(times));
+    Ok(each.fold(0, u64::saturating_add))
+}
+
 /// How many steps lead from here to there, the last included.
 fn steps(from: i128, to: i128, step: i128) -> u64 {
     match (to - from).checked_div(step) {

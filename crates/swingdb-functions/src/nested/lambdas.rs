@@ -17,8 +17,10 @@ use arrow::array::{
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options, filter, interleave, take, take_arrays};
 use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::utils::list_values_row_number;
 use datafusion::common::{Result, exec_err, internal_err, plan_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{
     ColumnarValue, HigherOrderFunctionArgs, HigherOrderReturnFieldArgs, HigherOrderSignature,
@@ -27,6 +29,9 @@ use datafusion::logical_expr::{
 };
 use swingdb_common::runtime::cancel;
 use swingdb_common::types::sql_names::sql_name;
+
+use crate::bounded::ask;
+use crate::bounded::size::bytes_of_copies;
 
 /// The functions, those in place of the engine's too.
 pub(crate) fn functions() -> [Arc<HigherOrderUDF>; 3] {
@@ -174,11 +179,12 @@ impl HigherOrderUDFImpl for OfLambda {
         let Some(lists) = lists.as_list_opt::<i32>() else {
             return internal_err!("{} of {}", self.name(), lists.data_type());
         };
+        let asks = Asks { name: self.name(), config: &args.config_options };
         let found: ArrayRef = match self.kind {
             Kind::Transform => {
-                Arc::new(transformed(lists, lambda, element(args.return_field.data_type())?)?)
+                Arc::new(transformed(lists, lambda, element(args.return_field.data_type())?, asks)?)
             }
-            Kind::Filter => Arc::new(filtered(lists, lambda)?),
+            Kind::Filter => Arc::new(filtered(lists, lambda, asks)?),
             Kind::Reduce => {
                 let first = first.map(|first| first.to_array(args.number_rows)).transpose()?;
                 reduced(lists, lambda, first.as_ref())?
@@ -219,7 +225,12 @@ fn offsets(lists: &ListArray) -> OffsetBuffer<i32> {
 }
 
 /// What a lambda makes of each element, and of its place.
-fn of_each(lists: &ListArray, lambda: &LambdaArgument, made: &DataType) -> Result<ArrayRef> {
+fn of_each(
+    lists: &ListArray,
+    lambda: &LambdaArgument,
+    made: &DataType,
+    asks: Asks<'_>,
+) -> Result<ArrayRef> {
     let values = elements(lists);
     // A lambda that fails must not where it has nothing to do.
     if values.is_empty() {
@@ -229,20 +240,52 @@ fn of_each(lists: &ListArray, lambda: &LambdaArgument, made: &DataType) -> Resul
         let lengths = (0..lists.len()).map(|row| i64::from(lists.value_length(row)));
         Ok(Arc::new(lengths.flat_map(|length| 1..=length).collect::<Int64Array>()))
     };
+    // What is asked for is held until the function has returned.
+    let mut held = Vec::new();
     let found = lambda.evaluate(&[&|| Ok(Arc::clone(&values)), &places], |captured| {
+        let lengths = (0..lists.len()).map(|row| lists.value_length(row).max(0) as u64);
+        for column in captured {
+            held.extend(asks.for_copies(column, lengths.clone())?);
+        }
         let lists: ArrayRef = Arc::new(lists.clone());
         Ok(take_arrays(captured, &list_values_row_number(&lists)?, None)?)
     })?;
+    if let ColumnarValue::Scalar(one) = &found {
+        held.extend(asks.for_copies(&one.to_array()?, [values.len() as u64].into_iter())?);
+    }
     found.into_array(values.len())
 }
 
-fn transformed(lists: &ListArray, lambda: &LambdaArgument, made: &FieldRef) -> Result<ListArray> {
-    let values = of_each(lists, lambda, made.data_type())?;
+/// Asks for the memory of what a lambda is given and makes.
+#[derive(Clone, Copy)]
+struct Asks<'a> {
+    name: &'a str,
+    config: &'a ConfigOptions,
+}
+
+impl Asks<'_> {
+    /// For as many copies of each value as `times` says.
+    fn for_copies(
+        self,
+        of: &ArrayRef,
+        times: impl Iterator<Item = u64>,
+    ) -> Result<Option<MemoryReservation>> {
+        ask(self.name, self.config, bytes_of_copies(of, times)?)
+    }
+}
+
+fn transformed(
+    lists: &ListArray,
+    lambda: &LambdaArgument,
+    made: &FieldRef,
+    asks: Asks<'_>,
+) -> Result<ListArray> {
+    let values = of_each(lists, lambda, made.data_type(), asks)?;
     Ok(ListArray::try_new(Arc::clone(made), offsets(lists), values, lists.nulls().cloned())?)
 }
 
-fn filtered(lists: &ListArray, lambda: &LambdaArgument) -> Result<ListArray> {
-    let chosen = of_each(lists, lambda, &DataType::Boolean)?;
+fn filtered(lists: &ListArray, lambda: &LambdaArgument, asks: Asks<'_>) -> Result<ListArray> {
+    let chosen = of_each(lists, lambda, &DataType::Boolean, asks)?;
     let chosen = match chosen.data_type() {
         DataType::Boolean | DataType::Null => cast(&chosen, &DataType::Boolean)?,
         number if number.is_integer() => cast(&chosen, &DataType::Boolean)?,

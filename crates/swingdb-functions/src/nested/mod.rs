@@ -5,5 +5,6 @@ pub mod joined_lists;
 pub mod lambdas;
 pub mod lists;
 pub mod map;
+pub mod map_values;
 pub mod parts;
 pub mod structs;

@@ -146,7 +146,7 @@ impl TimeBucket {
             last = Some((name, clock));
             let width = Width::of(widths.value(row))?;
             let shift = match width {
-                Width::Micros(_) => Shift::Origin(clock.when_shows(MONDAY)?),
+                Width::Micros(_) => Shift::Origin(clock.first_shows(MONDAY)?),
                 Width::Days(_) | Width::Months(_) => Shift::Standard,
             };
             found.append_value(width.begins(clock, points.value(row), shift)?);
@@ -262,7 +262,7 @@ impl Width {
         };
         match self {
             Self::Micros(_) => Ok(begins),
-            Self::Days(_) | Self::Months(_) => clock.when_shows(begins),
+            Self::Days(_) | Self::Months(_) => clock.first_shows(begins),
         }
     }
 

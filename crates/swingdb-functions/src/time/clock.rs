@@ -41,6 +41,12 @@ impl Clock {
         let Self::In(zone) = self else { return Ok(shown) };
         zone.when_shows(shown).ok_or_else(beyond)
     }
+
+    /// The first time of two, which is no later than any time of what begins then.
+    pub(super) fn first_shows(self, shown: i64) -> Result<i64> {
+        let Self::In(zone) = self else { return Ok(shown) };
+        zone.first_shows(shown).ok_or_else(beyond)
+    }
 }
 
 #[cfg(test)]
@@ -59,6 +65,7 @@ mod tests {
         assert_eq!(begins, midnight + 3 * HOUR);
         assert_eq!(zone.shows(begins).unwrap(), midnight + HOUR);
         let twice = 1_550_358_000 * SECOND;
+        assert_eq!(zone.first_shows(twice).unwrap(), twice + 2 * HOUR);
         assert_eq!(zone.when_shows(twice).unwrap(), twice + 3 * HOUR);
         assert_eq!(zone.shows(twice + 2 * HOUR).unwrap(), twice);
         assert_eq!(zone.shows(twice + 3 * HOUR).unwrap(), twice);

@@ -4,13 +4,17 @@
 //! of the window that another one begins with. So each window gets what it takes from the one it
 //! names, as the SQL standard, PostgreSQL and DuckDB have it: the PARTITION BY, which it must not
 //! have itself, and the ORDER BY unless it has one. A window with a frame cannot be extended.
+//!
+//! The query engine refuses a QUALIFY without a window, also where the SELECT list has one, as if
+//! it had none. So such a condition gets a window of the list that changes nothing.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Query, Select, SetExpr,
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Query, Select, SetExpr, VisitMut,
     WindowSpec, WindowType,
 };
 use swingdb_common::error::{Error, Result};
 
+use crate::sql::ast::build;
 use crate::sql::ast::walk::rewrite_own_exprs;
 
 /// Puts what their names mean in the windows of a query.
@@ -55,7 +59,30 @@ fn of_select(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<()> 
     if let Some(order_by) = order_by {
         rewrite_own_exprs(order_by, &mut settle);
     }
+    show_window(select);
     result
+}
+
+/// Adds a window of the SELECT list to a QUALIFY that has none.
+fn show_window(select: &mut Select) {
+    let Some(condition) = &mut select.qualify else { return };
+    if first_window(condition).is_none()
+        && let Some(window) = first_window(&mut select.projection)
+    {
+        let is_null = Expr::IsNull(Box::new(build::nested(window)));
+        let is_either = Expr::IsNotNull(Box::new(build::nested(is_null)));
+        *condition = build::all([std::mem::replace(condition, build::null()), is_either]);
+    }
+}
+
+fn first_window<T: VisitMut>(tree: &mut T) -> Option<Expr> {
+    let mut found = None;
+    rewrite_own_exprs(tree, &mut |expr| {
+        if found.is_none() && matches!(expr, Expr::Function(call) if call.over.is_some()) {
+            found = Some(expr.clone());
+        }
+    });
+    found
 }
 
 /// The windows defined so far, in full.
@@ -146,6 +173,17 @@ mod tests {
             "SELECT sum(x) OVER (ORDER BY g) FROM t UNION ALL \
              SELECT sum(x) OVER (ORDER BY x) FROM t"
         );
+    }
+
+    #[test]
+    fn a_condition_of_qualify_without_a_window_gets_one() {
+        assert_eq!(
+            rewritten("SELECT a, rank() OVER (ORDER BY x) FROM t QUALIFY a > 1 OR x > 2").unwrap(),
+            "SELECT a, rank() OVER (ORDER BY x) FROM t QUALIFY (a > 1 OR x > 2) AND \
+             ((rank() OVER (ORDER BY x) IS NULL) IS NOT NULL)"
+        );
+        let none = "SELECT a, (SELECT rank() OVER () FROM u) FROM t QUALIFY a > 1";
+        assert_eq!(rewritten(none).unwrap(), none);
     }
 
     #[test]

@@ -3,18 +3,18 @@
 //! `INTERVAL '1 day' * 2`, `2 * i` and `i / 2` are the interval so many times; parts of a month are
 //! days, parts of a day hours. `a // b` of HUGEINT is whole. A list `||` NULL is NULL. `s[1]` and
 //! `s[-2:]` of a text are its characters, counted from 1, or from the end. `j[0]` and `j['a']` of
-//! what is known to be JSON are its parts, counted from 0.
+//! what is known to be JSON are its parts, counted from 0. `m['k']` of a map is the value of a key.
 
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::kernels::arity::try_binary;
 use arrow::datatypes::{
-    DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    DataType, Field, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
 use arrow::error::ArrowError;
 use datafusion::common::utils::list_ndims;
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference, plan_err};
 use datafusion::functions::unicode::expr_fn::{character_length, substring};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::{
@@ -30,6 +30,7 @@ use swingdb_functions::json::paths;
 use swingdb_functions::json::to_json::is_marked;
 use swingdb_functions::nested::joined_lists::joined_lists;
 use swingdb_functions::nested::map::map_of;
+use swingdb_functions::nested::map_values::value_of;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAYS_PER_MONTH: f64 = 30.0;
@@ -95,6 +96,21 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Planned(map_of(keys, values)))
     }
 
+    fn plan_compound_identifier(
+        &self,
+        field: &Field,
+        qualifier: Option<&TableReference>,
+        names: &[String],
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(match (field.data_type(), names) {
+            (DataType::Map(..), [key]) => {
+                let map = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+                PlannerResult::Planned(value_of(map, lit(key.as_str())))
+            }
+            _ => PlannerResult::Original(Vec::new()),
+        })
+    }
+
     fn plan_field_access(
         &self,
         access: RawFieldAccessExpr,
@@ -102,7 +118,15 @@ impl ExprPlanner for Operators {
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let given = access.expr.get_type(schema).ok();
         let is_json = access.expr.to_field(schema).is_ok_and(|(_, field)| is_marked(&field));
+        let is_map = matches!(given, Some(DataType::Map(..)));
         let access = match access.field_access {
+            GetFieldAccess::NamedStructField { name } if is_map => {
+                let value = value_of(access.expr, Expr::Literal(name, None));
+                return Ok(PlannerResult::Planned(value));
+            }
+            GetFieldAccess::ListIndex { key } if is_map => {
+                return Ok(PlannerResult::Planned(value_of(access.expr, *key)));
+            }
             GetFieldAccess::NamedStructField { name } if is_json => {
                 let part = paths::element(access.expr, Expr::Literal(name, None));
                 return Ok(PlannerResult::Planned(part));

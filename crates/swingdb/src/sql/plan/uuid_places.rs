@@ -3,7 +3,8 @@
 //! The engine's types say text there. So what an expression is made of says it: `[id]` of a column
 //! of UUIDs is a list of UUIDs, and `[id][1]` is a UUID. Places are written as
 //! [`parts`](swingdb_functions::nested::parts) has them: `u` is a UUID, `[u` a list of UUIDs,
-//! `{0u2[u}` a STRUCT whose first field is one and whose third a list of them.
+//! `{0u2[u}` a STRUCT whose first field is one and whose third a list of them, `(u-)` a MAP with
+//! such keys and other values.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -12,9 +13,11 @@ use swingdb_common::uuid;
 
 /// A UUID itself.
 pub(crate) const UUID: &str = "u";
+/// No UUID, in a map where others are.
+const NONE: &str = "-";
 
 /// Functions whose answer has in it what their first argument has.
-const LIKE_FIRST: [&str; 14] = [
+const LIKE_FIRST: [&str; 15] = [
     "array_append",
     "array_compact",
     "array_concat",
@@ -28,6 +31,7 @@ const LIKE_FIRST: [&str; 14] = [
     "array_slice",
     "array_sort",
     "array_union",
+    "first_elements",
     "joined_lists",
 ];
 
@@ -43,9 +47,11 @@ pub(crate) fn places(expr: &Expr, schema: &DFSchema) -> Option<String> {
         if let Some(places) = uuid::places(&field) {
             return Some(places.to_string());
         }
-        if !matches!(field.data_type(), DataType::List(_) | DataType::Struct(_))
-            && !field.data_type().is_string()
-        {
+        let nested = matches!(
+            field.data_type(),
+            DataType::List(_) | DataType::Struct(_) | DataType::Map(..)
+        );
+        if !nested && !field.data_type().is_string() {
             return None;
         }
     }
@@ -63,6 +69,64 @@ pub(crate) fn places(expr: &Expr, schema: &DFSchema) -> Option<String> {
     }
 }
 
+/// Aggregates and functions of windows that give values of their first argument.
+const TAKE_FIRST: [&str; 16] = [
+    "any_value",
+    "arg_max",
+    "arg_min",
+    "array_agg",
+    "first_value",
+    "histogram",
+    "lag",
+    "last_value",
+    "lead",
+    "max",
+    "median",
+    "min",
+    "mode",
+    "nth_value",
+    "quantile_disc",
+    "percentile_disc",
+];
+
+/// Where UUIDs are in what an aggregate, or a function of windows, takes from its rows.
+pub(crate) fn taken(computed: &Expr, schema: &DFSchema) -> Option<String> {
+    let (name, args) = match computed {
+        Expr::Alias(alias) => return taken(&alias.expr, schema),
+        Expr::AggregateFunction(call) => (call.func.name(), &call.params.args),
+        Expr::WindowFunction(call) => (call.fun.name(), &call.params.args),
+        _ => return None,
+    };
+    if !TAKE_FIRST.contains(&name) {
+        return None;
+    }
+    let given = args.first()?;
+    let places = places(given, schema)?;
+    let (of, made) = (given.get_type(schema).ok()?, computed.get_type(schema).ok()?);
+    match made {
+        same if same.equals_datatype(&of) => Some(places),
+        text if text.is_string() && of.is_string() => Some(places),
+        DataType::List(_) => Some(format!("[{places}")),
+        DataType::Map(..) => Some(format!("({places}-)")),
+        _ => None,
+    }
+}
+
+/// Where UUIDs are in the keys and in the values of a map.
+pub(crate) fn of_map(map: &Expr, schema: &DFSchema) -> Option<[Option<String>; 2]> {
+    let places = places(map, schema)?;
+    let (key, value) = halves(&places)?;
+    Some([key, value].map(|part| (part != NONE).then(|| part.to_string())))
+}
+
+/// The places in the key, and those in the value.
+fn halves(places: &str) -> Option<(&str, &str)> {
+    let rest = places.strip_prefix('(')?;
+    let key = length(rest)?;
+    let value = length(&rest[key..])?;
+    Some((&rest[..key], &rest[key..key + value]))
+}
+
 /// What a CASE may give.
 fn results(case: &Case) -> Vec<&Expr> {
     let thens = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
@@ -75,7 +139,10 @@ fn of_all(values: &[&Expr], schema: &DFSchema) -> Option<String> {
     let all = values.iter().map(|value| places(value, schema)).collect::<Vec<_>>();
     let found = all.iter().flatten().next()?;
     let fits = |(value, places): (&&Expr, &Option<String>)| {
-        places.is_some() || is_null(value) || found == UUID && is_text(value)
+        places.is_some()
+            || is_null(value)
+            || found == UUID && is_text(value)
+            || found.starts_with('[') && is_empty_list(value)
     };
     values.iter().zip(&all).all(fits).then(|| found.clone())
 }
@@ -87,6 +154,22 @@ fn of_call(name: &str, args: &[Expr], schema: &DFSchema) -> Option<String> {
         "array_element" => of_first()?.strip_prefix('[').map(str::to_string),
         "named_struct" => of_fields(args.iter().skip(1).step_by(2), schema),
         "struct" | "row" => of_fields(args.iter(), schema),
+        "map_of_lists" => {
+            let of_list = |at: usize| {
+                let places = places(args.get(at)?, schema)?;
+                places.strip_prefix('[').map(str::to_string)
+            };
+            let (keys, values) = (of_list(0), of_list(1));
+            let is_some = keys.is_some() || values.is_some();
+            let part = |part: Option<String>| part.unwrap_or_else(|| NONE.to_string());
+            is_some.then(|| format!("({}{})", part(keys), part(values)))
+        }
+        "map_concat" => of_first(),
+        "map_keys" => of_map(args.first()?, schema)?[0].as_ref().map(|key| format!("[{key}")),
+        "map_values" | "map_extract" => {
+            of_map(args.first()?, schema)?[1].as_ref().map(|value| format!("[{value}"))
+        }
+        "map_extract_value" => of_map(args.first()?, schema)?[1].clone(),
         "get_field" => {
             let DataType::Struct(fields) = args.first()?.get_type(schema).ok()? else {
                 return None;
@@ -145,6 +228,14 @@ pub(crate) fn fit(places: &str, data_type: &DataType) -> bool {
     match (places.chars().next(), data_type) {
         (Some('u'), text) => text.is_string(),
         (Some('['), DataType::List(element)) => fit(&places[1..], element.data_type()),
+        (Some('('), DataType::Map(entries, _)) => {
+            let DataType::Struct(pair) = entries.data_type() else { return false };
+            let Some((key, value)) = halves(places) else { return false };
+            let fits = |part: &str, at: usize| {
+                part == NONE || pair.get(at).is_some_and(|field| fit(part, field.data_type()))
+            };
+            fits(key, 0) && fits(value, 1)
+        }
         (Some('{'), DataType::Struct(fields)) => fields.iter().enumerate().all(|(at, field)| {
             of_field(places, at).is_none_or(|places| fit(&places, field.data_type()))
         }),
@@ -155,6 +246,15 @@ pub(crate) fn fit(places: &str, data_type: &DataType) -> bool {
 /// Whether it is a text that is a constant.
 pub(crate) fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(value, _) if value.try_as_str().flatten().is_some())
+}
+
+fn is_empty_list(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => call.name() == "make_array" && call.args.is_empty(),
+        Expr::Literal(ScalarValue::List(list), _) => list.value_length(0) == 0,
+        Expr::Cast(cast) => is_empty_list(&cast.expr),
+        _ => false,
+    }
 }
 
 fn is_null(expr: &Expr) -> bool {
@@ -178,5 +278,8 @@ mod tests {
         assert_eq!(of_field(places, 1), None);
         assert!(fit("[u", &DataType::new_list(DataType::Utf8, true)));
         assert!(!fit("[u", &DataType::new_list(DataType::Int64, true)));
+        assert_eq!(halves("(u[{0u})"), Some(("u", "[{0u}")));
+        assert_eq!(halves("((u-)-)"), Some(("(u-)", "-")));
+        assert_eq!(halves("[u"), None);
     }
 }

@@ -23,7 +23,7 @@ use swingdb_functions::nested::parts::{AS_PARTS, TRY_AS_PARTS, as_parts};
 use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID, as_uuid};
 
 use crate::sql::nodes::expressions::any_part;
-use crate::sql::plan::uuid_places::{ONE_OF_ALL, UUID, fit, is_text, places};
+use crate::sql::plan::uuid_places::{ONE_OF_ALL, UUID, fit, is_text, of_map, places, taken};
 
 /// Functions that compare the elements of a list with their second argument, or with those of it.
 const OF_LISTS: [&str; 13] = [
@@ -42,6 +42,8 @@ const OF_LISTS: [&str; 13] = [
     "joined_lists",
 ];
 const NULLIF: &str = "nullif";
+/// Functions that look for a key in a map.
+const OF_MAPS: [&str; 2] = ["map_extract", "map_extract_value"];
 
 /// Whether columns of a node are UUIDs or have such inside, or what it computes does.
 pub(crate) fn are_in(node: &LogicalPlan) -> bool {
@@ -62,6 +64,7 @@ pub(crate) fn is_concerned(expr: &Expr) -> bool {
         Expr::ScalarFunction(call) => {
             ONE_OF_ALL.contains(&call.name())
                 || OF_LISTS.contains(&call.name())
+                || OF_MAPS.contains(&call.name())
                 || call.name() == NULLIF
         }
         Expr::HigherOrderFunction(_) => true,
@@ -135,6 +138,9 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
         }
         Expr::ScalarFunction(call) if call.name() == NULLIF => {
             unify(call.args.iter_mut().collect(), schema)
+        }
+        Expr::ScalarFunction(call) if OF_MAPS.contains(&call.name()) => {
+            of_key(&mut call.args, schema)
         }
         Expr::ScalarFunction(call) => of_list(&mut call.args, schema),
         Expr::HigherOrderFunction(call) => of_lambda(call, schema)?,
@@ -214,6 +220,15 @@ fn of_list(args: &mut [Expr], schema: &DFSchema) -> bool {
     match (element(&in_list), in_other) {
         (Some(wanted), None) => wrap(other, &wanted, schema),
         (None, Some(wanted)) => wrap(list, &format!("[{wanted}"), schema),
+        _ => false,
+    }
+}
+
+/// A map and a key that is looked for in it.
+fn of_key(args: &mut [Expr], schema: &DFSchema) -> bool {
+    let [map, key] = args else { return false };
+    match of_map(map, schema) {
+        Some([Some(wanted), _]) if places(key, schema).is_none() => wrap(key, &wanted, schema),
         _ => false,
     }
 }
@@ -334,6 +349,7 @@ pub(crate) fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Projection(list) => of_columns(list)?,
         LogicalPlan::Union(union) => of_union(union)?,
         LogicalPlan::Unnest(unnest) => of_elements(LogicalPlan::Unnest(unnest))?,
+        LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => of_groups(plan)?,
         other => Transformed::no(other),
     })
 }
@@ -378,6 +394,35 @@ fn of_columns(list: Projection) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(LogicalPlan::Projection(list)));
     }
     Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(said, list.input)?)))
+}
+
+/// What aggregates and windows take from UUIDs: it comes behind the columns that they have beside.
+fn of_groups(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let (computed, given) = match &plan {
+        LogicalPlan::Aggregate(node) => (&node.aggr_expr, node.input.schema()),
+        LogicalPlan::Window(node) => (&node.window_expr, node.input.schema()),
+        _ => return Ok(Transformed::no(plan)),
+    };
+    let schema = plan.schema();
+    let before = schema.fields().len().saturating_sub(computed.len());
+    let mut changed = false;
+    let columns = schema.iter().enumerate().map(|(at, (relation, field))| {
+        let mut value = Expr::Column((relation, field).into());
+        let computed = at.checked_sub(before).and_then(|at| computed.get(at));
+        let found = computed.filter(|_| is_silent(field));
+        match found.and_then(|computed| taken(computed, given)) {
+            Some(places) if wrap(&mut value, &places, schema) => {
+                changed = true;
+                value.alias_qualified(relation.cloned(), field.name())
+            }
+            _ => value,
+        }
+    });
+    let columns = columns.collect::<Vec<_>>();
+    if !changed {
+        return Ok(Transformed::no(plan));
+    }
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan))?)))
 }
 
 /// The elements of lists of UUIDs.

@@ -1,5 +1,6 @@
 //! Pushing the domain down through a subquery.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::FieldRef;
@@ -353,8 +354,13 @@ impl Domain {
     fn one_of(&self, inputs: Vec<LogicalPlan>, mut columns: Vec<Column>) -> Result<Dependent> {
         let keys = self.names();
         columns.extend(keys.iter().cloned());
-        // Of one name in all: where only one gives rows, the engine takes it for the union.
-        let inputs = inputs.into_iter().map(|input| renamed(input, columns.iter().cloned()));
+        // Of one name in all: where only one gives rows, the engine takes it for the union. Its
+        // columns have no relation then, and conditions that move down find them by their names.
+        let plain = columns.iter().map(|column| Column::new_unqualified(column.name()));
+        let plain = plain.collect::<Vec<_>>();
+        let is_unique = plain.iter().collect::<HashSet<_>>().len() == plain.len();
+        let names = if is_unique { &plain } else { &columns };
+        let inputs = inputs.into_iter().map(|input| renamed(input, names.iter().cloned()));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let all = match <[LogicalPlan; 1]>::try_from(inputs) {
             Ok([one]) => one,

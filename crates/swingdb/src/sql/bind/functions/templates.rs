@@ -136,7 +136,6 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["regexp_split_to_table"], 2, "unnest(regexp_split_to_array($1, $2))"),
     (&["map"], 2, "map_of_lists($1, $2)"),
     (&["map_contains"], 2, "array_has(map_keys($1), $2)"),
-    (&["map_extract_value"], 2, "array_element(map_extract($1, $2), 1)"),
     (&["list_sort", "array_sort"], 1, SORT),
     (&["list_sort", "array_sort"], 2, SORT_IN),
     (&["list_reverse_sort", "array_reverse_sort"], 1, "array_sort($1, 'DESC', 'NULLS LAST')"),
