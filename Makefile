@@ -300,7 +300,7 @@ bench-heap-guards: ## What a guard costs on an object in memory, beside a plain 
 test-heap-races: ## The object heap under ThreadSanitizer (needs a nightly toolchain with rust-src)
 	RUSTFLAGS="-Zsanitizer=thread --cfg rustix_use_libc" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/races \
 		cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu --release --locked -p swing-heap \
-		--test model --test objects --test persistent -- --skip killed --test-threads=1
+		--test model --test objects -- --test-threads=1
 
 # Damaged files of a heap, for longer: make test-heap-fuzz ROUNDS=5000
 ROUNDS ?= 1000
