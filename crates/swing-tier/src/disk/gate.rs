@@ -84,8 +84,8 @@ mod models {
         is_open: UnsafeCell<bool>,
     }
 
-    /// Runs a model in each order of its threads' steps in which they are interrupted three times at
-    /// most.
+    /// Runs a model in each order of its threads' steps in which they are interrupted three times
+    /// at most.
     fn model(act: impl Fn() + Send + Sync + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
