@@ -18,8 +18,13 @@ ROWS ?= 20000000
 DEMO_OUT ?= $(CURDIR)/demo-output
 KILLS ?= 300
 MINUTES ?= 10
+# Which tests run with debug assertions: all, or with BRIEF=1 those inside the crates, those against
+# models, and those with failures. Kills at each system call, and whole programs, are left out then.
+BRIEF ?=
+ASSERTED := $(if $(BRIEF),--lib --test model --test malloc_model --test lifecycle --test tracked --test areas \
+	--test faults --test crash)
 # Crates with models of what their threads compete for.
-MODELLED := swing swing-malloc
+MODELLED := swing swing-malloc swing-tier swing-heap
 PREFIX ?= $(HOME)/.local
 # For packages: comes before PREFIX where files go, and nowhere else.
 export DESTDIR ?=
@@ -68,15 +73,16 @@ test: build ## All tests: Rust, documentation, Python, across processes
 	$(MAKE) --no-print-directory test-slt
 
 .PHONY: test-assertions
-test-assertions: tools ## The memory layers with debug assertions, which also compare all their tables
+test-assertions: tools ## The memory layers with debug assertions, which also compare all their tables; BRIEF=1
 	RUSTFLAGS="-C debug-assertions=on" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/assertions \
-		cargo test --release --locked -p swing -p swing-malloc -p swing-tier -p swing-heap -p swing-calls -p swing-capi
+		tools/with_memory.sh cargo test --release --locked --config profile.release.opt-level=1 \
+		-p swing -p swing-malloc -p swing-tier -p swing-heap -p swing-calls -p swing-capi $(ASSERTED)
 
 .PHONY: test-concurrency
-test-concurrency: tools ## Gates, the table of areas, sessions, extents' words: every order of threads' steps
+test-concurrency: tools ## Gates, sessions, words of extents and objects, a log: every order of threads' steps
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/concurrency \
 		cargo test --release --locked $(MODELLED:%=--config profile.release.package.%.opt-level=1) \
-		$(MODELLED:%=-p %) --lib models::
+		$(MODELLED:%=-p %) --lib --test models models::
 
 .PHONY: test-miri
 test-miri: ## What makes no system call, in Miri: undefined behaviour (needs a nightly toolchain)

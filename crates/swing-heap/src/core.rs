@@ -4,14 +4,14 @@
 //! caller is told so, waits without the lock, and asks again.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::chunk::{CHUNK_BYTES, Cell, CellList, CellRef, Chunks, NONE};
 use crate::classes::{CLASSES, cell_bytes, class_of};
 use crate::disk::{BLOCK_BYTES, BUFFERS, Disk, NoRoom, objects_in};
 use crate::entry::{
     Changes, DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, MAX_GENERATION, PART_BYTES, RESIDENT,
-    STATE, TOUCH, TOUCHES, Table, USERS, address_and_len, busy, checksum, evicted, generation,
+    STATE, TOUCH, TOUCHES, Table, USERS, address_and_len, checksum, evicted, generation,
     resident_place, touches, with_generation,
 };
 use crate::error::HeapError;
@@ -476,7 +476,7 @@ impl Core {
             if writes && !self.disk.has_room(len) {
                 return Evict::NeedsRoom(len);
             }
-            if entry.state.compare_exchange(state, busy(state), AcqRel, Relaxed).is_ok() {
+            if entry.claim(state) {
                 break (state, writes, address, len);
             }
         };
@@ -503,8 +503,7 @@ impl Core {
         self.totals.evicted_objects += 1;
         self.totals.resident_objects -= 1;
         self.totals.resident_bytes -= len as u64;
-        entry.place.store(place.encode(), Relaxed);
-        entry.state.store(evicted(handle.generation(), sum), Release);
+        entry.leave(place.encode(), evicted(handle.generation(), sum));
         Evict::Done
     }
 
@@ -534,9 +533,8 @@ impl Core {
         self.totals.resident_objects += 1;
         self.totals.resident_bytes += len as u64;
         let address = self.chunks.address(cell);
-        entry.place.store(resident_place(address, len), Relaxed);
         let state = with_generation(handle.generation(), RESIDENT | (first * TOUCH) | users);
-        entry.state.store(state, Release);
+        entry.leave(resident_place(address, len), state);
     }
 
     /// Takes a resident object out of its list and forgets its copy. Its entry belongs to the
@@ -637,9 +635,7 @@ impl Core {
                 Err(NoRoom::Failed(_)) => return true,
             }
             let drops = state & STATE == RESIDENT && state & USERS == 0;
-            let claimed = (moves || drops)
-                && entry.state.compare_exchange(state, busy(state), AcqRel, Relaxed).is_ok();
-            if !claimed {
+            if !(moves || drops) || !entry.claim(state) {
                 continue;
             }
             let new = if state & STATE == RESIDENT {

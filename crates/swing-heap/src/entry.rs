@@ -23,8 +23,10 @@
 //! with readers, a writer or pins is resident and does not become busy.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::atomics::AtomicU64;
 use crate::memory::Memory;
 
 /// Names one object of a heap. A freed object's handle is never valid again, until its number
@@ -159,13 +161,66 @@ pub(crate) fn address_and_len(place: u64) -> (usize, usize) {
 }
 
 /// One object. All zeros: free, never used.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) state: AtomicU64,
     pub(crate) place: AtomicU64,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Entry>() == 16);
+
+/// A way to use a resident object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mode {
+    pub(crate) adds: u64,
+    pub(crate) excludes: u64,
+    /// A count that must have room for one more.
+    pub(crate) counts: u64,
+}
+
+impl Mode {
+    /// Whether the users that a resident entry has admit this one.
+    #[inline]
+    pub(crate) fn fits(self, state: u64) -> bool {
+        state & self.excludes == 0 && (self.counts == 0 || state & self.counts != self.counts)
+    }
+}
+
+pub(crate) const READ: Mode = Mode { adds: READER, excludes: WRITER | WINDOW, counts: READERS };
+pub(crate) const WRITE: Mode =
+    Mode { adds: WRITER | DIRTY, excludes: WRITER | READERS | WINDOW, counts: 0 };
+pub(crate) const KEEP: Mode = Mode { adds: PIN, excludes: WRITER | WINDOW, counts: PINS };
+pub(crate) const FILL: Mode = Mode { adds: READER, excludes: WRITER | PINS, counts: READERS };
+pub(crate) const ALONE: Mode = Mode { adds: WRITER | DIRTY, excludes: USERS, counts: 0 };
+
+impl Entry {
+    /// Counts a user into a resident entry that [`Mode::fits`], unless the entry has changed.
+    #[inline]
+    pub(crate) fn take(&self, state: u64, mode: Mode) -> bool {
+        let touched = if state & TOUCHES == TOUCHES { state } else { state + TOUCH };
+        // A writer's bits are not set yet; a count has room. So adding and setting are the same,
+        // but for the dirty mark.
+        let new = (touched & !(mode.adds & DIRTY)) + mode.adds;
+        self.state.compare_exchange(state, new, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Moves an entry that nobody uses to busy, unless it has changed. Both words are the caller's
+    /// then (INV-OBJ-1).
+    #[inline]
+    pub(crate) fn claim(&self, state: u64) -> bool {
+        debug_assert!(state & STATE != BUSY && (state & STATE != RESIDENT || state & USERS == 0));
+        self.state.compare_exchange(state, busy(state), AcqRel, Relaxed).is_ok()
+    }
+
+    /// Ends a claim: whoever finds the state finds the place.
+    #[inline]
+    pub(crate) fn leave(&self, place: u64, state: u64) {
+        debug_assert!(state & STATE != BUSY, "INV-OBJ-1: a claim ends");
+        self.place.store(place, Relaxed);
+        self.state.store(state, Release);
+    }
+}
 
 /// Entries that a commit writes together.
 pub(crate) const GROUP_ENTRIES: usize = 1024;

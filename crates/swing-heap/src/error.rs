@@ -139,6 +139,13 @@ pub enum HeapError {
     /// The process has forked since the heap was opened; the heap belongs to the parent.
     #[error("the process has forked; open a heap of its own in the child")]
     Forked,
+    /// A check inside the heap has failed while its tables were changed, so they may be half
+    /// changed: the heap does nothing any more. What was flushed or shared last is unharmed.
+    #[error(
+        "a check inside the heap has failed, so it does nothing any more; what was flushed or \
+             shared last is unharmed: open it again"
+    )]
+    Broken,
     /// The heap is closed.
     #[error("the heap is closed")]
     Closed,

@@ -123,10 +123,13 @@ impl ObjectHeap {
                 "an ephemeral heap has no flush, and a root only in an area",
             ));
         };
+        let whole = !store.is_poisoned();
         let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.check_whole()?;
         match &store.broken {
             Some(error) => Err(error.clone()),
-            None => Ok(store),
+            None if whole => Ok(store),
+            None => Err(HeapError::Broken),
         }
     }
 
@@ -186,7 +189,9 @@ impl ObjectHeap {
         if let Some(handle) = root {
             self.len_of(handle)?;
         }
-        self.shared.lock().root = root;
+        let mut core = self.shared.lock();
+        self.shared.check_whole()?;
+        core.root = root;
         Ok(())
     }
 
@@ -248,6 +253,7 @@ impl ObjectHeap {
         self.write_blocks()?;
         let facts = {
             let core = shared.lock();
+            shared.check_whole()?;
             let known = store.groups().max(groups.last().map_or(0, |&last| last as usize + 1));
             let ids = (core.next_id as usize).min(known * GROUP_ENTRIES) as u32;
             let last = core.generations.highest.saturating_add(reserved).min(MAX_GENERATION - 1);
@@ -443,5 +449,36 @@ impl Core {
         let place = DiskPlace { block: facts.block, offset, len, era: 0 };
         self.disk.keep(place.block);
         Encoded::Words(evicted(handle.generation(), facts.checksum), place.encode())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::error::HeapError;
+    use crate::heap::{HeapOptions, ObjectHeap};
+
+    #[test]
+    fn after_a_panic_nothing_is_changed_or_flushed_and_the_flush_before_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = || HeapOptions { budget: 8 << 20, ..HeapOptions::default() };
+        let heap = ObjectHeap::open_persistent(folder.path(), options()).unwrap();
+        let handle = heap.alloc_from(b"flushed").unwrap();
+        heap.set_root(Some(handle)).unwrap();
+        heap.flush().unwrap();
+        heap.write(handle).unwrap().fill(b'x');
+        let shared = heap.shared.clone();
+        let panics = std::thread::spawn(move || {
+            let _core = shared.lock();
+            panic!("what a broken invariant does");
+        });
+        assert!(panics.join().is_err());
+        assert_eq!(heap.alloc(1), Err(HeapError::Broken));
+        assert_eq!(heap.free(handle), Err(HeapError::Broken));
+        assert_eq!(heap.realloc(handle, 100), Err(HeapError::Broken));
+        assert_eq!(heap.set_root(None), Err(HeapError::Broken));
+        assert_eq!(heap.flush(), Err(HeapError::Broken));
+        assert_eq!(heap.close(), Err(HeapError::Broken));
+        let heap = ObjectHeap::open_persistent(folder.path(), options()).unwrap();
+        assert_eq!(*heap.read(heap.root().unwrap().unwrap()).unwrap(), *b"flushed");
     }
 }

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,9 +22,9 @@ use crate::classes::{MAX_OBJECT_BYTES, class_of};
 use crate::core::{Core, Take};
 use crate::disk::{self, BLOCK_BYTES, Disk};
 use crate::entry::{
-    BUSY, Changes, DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, PIN, PINS, READER, READERS,
-    RESIDENT, STATE, TOUCH, TOUCHES, Table, USERS, WINDOW, WRITER, address_and_len, busy, checksum,
-    evicted, generation,
+    ALONE, BUSY, Changes, DIRTY, DiskPlace, EVICTED, Entry, FILL, FREE, Handle, KEEP, Mode, READ,
+    RESIDENT, STATE, Table, USERS, WINDOW, WRITE, WRITER, address_and_len, checksum, evicted,
+    generation,
 };
 use crate::error::HeapError;
 use crate::guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
@@ -119,9 +119,16 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// The lock. Each holder leaves the tables whole; a failed check inside ends its thread only.
+    /// The lock. Each holder leaves the tables whole, or panics: then nobody changes them any more
+    /// ([`Shared::check_whole`]).
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// INV-OBJ-10: whether no thread has met a broken invariant of the tables. Asked with the lock
+    /// held where they are changed, or written down.
+    pub(crate) fn check_whole(&self) -> Result<(), HeapError> {
+        if self.core.is_poisoned() { Err(HeapError::Broken) } else { Ok(()) }
     }
 
     pub(crate) fn wait_for_work<'a>(
@@ -154,21 +161,6 @@ struct Claim<'a> {
     place: DiskPlace,
     sum: u32,
 }
-
-/// How an object is taken: what is counted into its entry, and who must not be there.
-#[derive(Clone, Copy)]
-struct Mode {
-    adds: u64,
-    excludes: u64,
-    /// A count that must have room for one more.
-    counts: u64,
-}
-
-const READ: Mode = Mode { adds: READER, excludes: WRITER | WINDOW, counts: READERS };
-const WRITE: Mode = Mode { adds: WRITER | DIRTY, excludes: WRITER | READERS | WINDOW, counts: 0 };
-const KEEP: Mode = Mode { adds: PIN, excludes: WRITER | WINDOW, counts: PINS };
-const FILL: Mode = Mode { adds: READER, excludes: WRITER | PINS, counts: READERS };
-const ALONE: Mode = Mode { adds: WRITER | DIRTY, excludes: USERS, counts: 0 };
 
 impl ObjectHeap {
     /// Opens an empty heap whose file lies in a directory, which is made if need be. The file has
@@ -289,6 +281,7 @@ impl ObjectHeap {
         self.check_process()?;
         check_len(len)?;
         let core = self.shared.lock();
+        self.shared.check_whole()?;
         if core.min_chunks > 0 {
             core.check_metadata()?;
         }
@@ -321,6 +314,7 @@ impl ObjectHeap {
     /// [`HeapError::NoObject`] (also for a second time), [`HeapError::InUse`].
     pub fn free(&self, handle: Handle) -> Result<(), HeapError> {
         self.check_process()?;
+        self.shared.check_whole()?;
         let (entry, state) = self.claim_alone(handle)?;
         let mut core = self.shared.lock();
         let place = entry.place.load(Relaxed);
@@ -355,7 +349,7 @@ impl ObjectHeap {
             }
             if used {
                 patience.wait(handle)?;
-            } else if entry.state.compare_exchange(state, busy(state), AcqRel, Relaxed).is_ok() {
+            } else if entry.claim(state) {
                 return Ok((entry, state));
             }
         }
@@ -373,6 +367,7 @@ impl ObjectHeap {
         let guard = WriteGuard { entry, address, len: old, _writers: writers };
         if class_of(len) == class_of(old) {
             let mut core = self.shared.lock();
+            self.shared.check_whole()?;
             let cell = core.uninstall(address, old);
             self.reinstall(&mut core, &guard, handle, (cell, len));
             return Ok(());
@@ -583,9 +578,8 @@ impl ObjectHeap {
         let state = entry.state.load(Acquire);
         let free = state & STATE == RESIDENT
             && generation(state) == handle.generation()
-            && state & mode.excludes == 0
-            && (mode.counts == 0 || state & mode.counts != mode.counts);
-        if free && take(entry, state, mode) {
+            && mode.fits(state);
+        if free && entry.take(state, mode) {
             self.shared.counters.hit();
             let (address, len) = address_and_len(entry.place.load(Relaxed));
             return Ok((entry, address, len));
@@ -615,14 +609,13 @@ impl ObjectHeap {
                     }
                 }
                 RESIDENT => {
-                    let full = mode.counts != 0 && state & mode.counts == mode.counts;
                     let marked = state & mode.excludes & WINDOW != 0;
                     if marked && self.recall(entry, handle, state)? {
                         continue;
                     }
-                    if state & mode.excludes != 0 || full {
+                    if !mode.fits(state) {
                         patience.wait(handle)?;
-                    } else if take(entry, state, mode) {
+                    } else if entry.take(state, mode) {
                         self.shared.counters.hit();
                         break;
                     }
@@ -665,8 +658,7 @@ impl ObjectHeap {
         if generation(state) != handle.generation() || state & STATE == FREE {
             return Err(HeapError::NoObject { handle });
         }
-        let taken = state & STATE == EVICTED
-            && entry.state.compare_exchange(state, busy(state), AcqRel, Relaxed).is_ok();
+        let taken = state & STATE == EVICTED && entry.claim(state);
         Ok(taken.then(|| {
             let place = DiskPlace::decode(entry.place.load(Relaxed));
             Claim { entry, handle, place, sum: checksum(state) }
@@ -800,6 +792,7 @@ impl ObjectHeap {
         let started = Instant::now();
         let mut waited_for_pages = false;
         loop {
+            shared.check_whole()?;
             let taken = core.take_cell(&shared.table, len);
             if core.disk.next_full().is_some() {
                 shared.work.notify_one();
@@ -880,16 +873,6 @@ impl Claim<'_> {
     fn give_up(&self) {
         self.entry.state.store(evicted(self.handle.generation(), self.sum), Release);
     }
-}
-
-/// Counts a user into a resident entry, unless the entry has changed.
-#[inline]
-fn take(entry: &Entry, state: u64, mode: Mode) -> bool {
-    let touched = if state & TOUCHES == TOUCHES { state } else { state + TOUCH };
-    // A writer's bits are not set yet; a count has room. So adding and setting are the same, but
-    // for the dirty mark.
-    let new = (touched & !(mode.adds & DIRTY)) + mode.adds;
-    entry.state.compare_exchange(state, new, AcqRel, Relaxed).is_ok()
 }
 
 fn check_len(len: usize) -> Result<(), HeapError> {

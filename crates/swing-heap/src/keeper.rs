@@ -33,7 +33,7 @@ pub(crate) fn run(shared: &Arc<Shared>, ready: &SyncSender<IoResult<()>>) {
     let mut looked = Instant::now();
     loop {
         let mut core = shared.lock();
-        if core.closed {
+        if core.closed || shared.check_whole().is_err() {
             return;
         }
         if let Some(index) = core.disk.next_full() {

@@ -27,6 +27,7 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("entries hold 48-bit addresses");
 
+mod atomics;
 mod chunk;
 mod classes;
 mod core;
@@ -38,6 +39,8 @@ mod guard;
 mod heap;
 mod keeper;
 mod memory;
+#[cfg(all(test, loom))]
+mod models;
 mod pointers;
 mod policy;
 mod raw;

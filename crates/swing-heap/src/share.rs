@@ -128,6 +128,7 @@ impl ObjectHeap {
             let begun = Instant::now();
             while begun.elapsed() < SHUT_FOR {
                 let mut core = shared.lock();
+                shared.check_whole()?;
                 if area.writers.is_empty() {
                     return shared.share_locked(area, &mut core);
                 }

@@ -9,10 +9,12 @@
 //! those who look in and leave at once; so a sum of zero means that nobody is inside, although its
 //! words were read one after the other.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-const SHARDS: usize = 16;
+use crate::atomics::{AtomicU64, fence_of_models};
+
+const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -47,26 +49,39 @@ impl Drop for Shut<'_> {
 }
 
 impl Writers {
-    fn shard(&self) -> &AtomicU64 {
+    /// The number of this thread's word.
+    fn shard(&self) -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local! {
-            static MINE: usize = {
-                static NEXT: AtomicU64 = AtomicU64::new(0);
-                NEXT.fetch_add(1, Relaxed) as usize % SHARDS
-            };
+            static MINE: usize = NEXT.fetch_add(1, Relaxed) % SHARDS;
         }
-        &self.shards[MINE.with(|mine| *mine)].0
+        MINE.with(|mine| *mine)
     }
 
     /// In, unless the gate is shut.
     pub(crate) fn enter(&self) -> Option<Writing<'_>> {
-        self.shard().fetch_add(1, SeqCst);
-        let writing = Writing(self);
-        (self.shut.load(SeqCst) == 0).then_some(writing)
+        self.enter_by(self.shard()).then(|| Writing(self))
+    }
+
+    /// In by this word. `false`: the gate is shut, and the caller out again.
+    pub(crate) fn enter_by(&self, shard: usize) -> bool {
+        self.shards[shard].0.fetch_add(1, SeqCst);
+        fence_of_models();
+        let open = self.shut.load(SeqCst) == 0;
+        if !open {
+            self.leave_by(shard);
+        }
+        open
     }
 
     /// Out.
     pub(crate) fn leave(&self) {
-        self.shard().fetch_sub(1, SeqCst);
+        self.leave_by(self.shard());
+    }
+
+    /// Out by this word.
+    pub(crate) fn leave_by(&self, shard: usize) {
+        self.shards[shard].0.fetch_sub(1, SeqCst);
     }
 
     /// Shuts the gate; whoever is inside is so still.
@@ -77,11 +92,12 @@ impl Writers {
 
     /// Whether nobody is inside a shut gate.
     pub(crate) fn is_empty(&self) -> bool {
+        fence_of_models();
         self.shards.iter().fold(0_u64, |sum, shard| sum.wrapping_add(shard.0.load(SeqCst))) == 0
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::AtomicBool;
 

@@ -202,13 +202,9 @@ fn run(mut world: World, seed: u64, steps: u32) {
 #[test]
 fn random_operations_agree_with_the_model() {
     let seed = seed("random_operations_agree_with_the_model");
-    let (reserves, steps) = match cfg!(miri) {
-        false => (&[64 << 20, 256 << 20, 1 << 30][..], 2000),
-        true => (&[64 << 20][..], 200),
-    };
-    for (i, reserve) in reserves.iter().enumerate() {
-        let (memory, heap) = heap(*reserve);
-        run(World { memory, heap, model: BTreeMap::new() }, seed + i as u64, steps);
+    for (i, reserve) in [64 << 20, 256 << 20, 1 << 30].into_iter().enumerate() {
+        let (memory, heap) = heap(reserve);
+        run(World { memory, heap, model: BTreeMap::new() }, seed + i as u64, 2000);
     }
 }
 
@@ -223,8 +219,7 @@ fn random_operations_with_a_table_of_large_blocks() {
     let memory = TestMemory::new(256 << 20);
     let heap = Heap::create(memory.clone(), options).unwrap();
     assert_eq!(heap.reserved().end.0 - heap.reserved().start.0, 64 << 10);
-    let steps = if cfg!(miri) { 200 } else { 2500 };
-    run(World { memory, heap, model: BTreeMap::new() }, seed, steps);
+    run(World { memory, heap, model: BTreeMap::new() }, seed, 2500);
 }
 
 #[test]

@@ -212,8 +212,8 @@ pub enum CommitError {
     /// before or the new one, whole, is there after the log is opened again.
     #[error("the commit may or may not have happened: {0}; open the log again to see")]
     Unknown(IoError),
-    /// An earlier commit ended as [`CommitError::Unknown`].
-    #[error("an earlier commit failed half way; open the log again")]
+    /// An earlier commit ended as [`CommitError::Unknown`], or a check inside the log has failed.
+    #[error("an earlier commit, or a check inside the log, failed half way; open the log again")]
     Broken,
     /// The file that holds records of this batch failed meanwhile, so they may be lost.
     #[error(

@@ -42,6 +42,7 @@ pub mod probe;
 mod process;
 pub mod scan;
 pub mod storage;
+mod sync;
 mod units;
 
 pub use disk::{Directory, DirectoryOptions};

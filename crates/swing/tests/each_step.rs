@@ -591,7 +591,7 @@ fn hook_until_answered(ns: &Namespace, progress: &AtomicU64, ready: u64) {
     }
     // A question that its owner has lost is not answered at all; an owner that is stopped before
     // each call, on a busy machine, may take long for one.
-    let mut patience = Duration::from_millis(300);
+    let (mut patience, mut tries) = (Duration::from_millis(300), 0);
     for _ in 0..2 {
         let hooked = loop {
             let options = HookOptions { patience, ..Default::default() };
@@ -599,7 +599,8 @@ fn hook_until_answered(ns: &Namespace, progress: &AtomicU64, ready: u64) {
                 Ok(hooked) => break hooked,
                 Err(e) => assert!(!e.to_string().is_empty()),
             }
-            patience *= 2;
+            tries += 1;
+            patience *= if tries > 3 { 2 } else { 1 };
             wait();
         };
         assert!(hooked.is_fresh());

@@ -73,10 +73,6 @@ impl TestMemory {
 
     /// Access to extents of the small zone.
     fn allow(&self, extents: Range<usize>, access: libc::c_int) {
-        // Miri has no protection of memory.
-        if cfg!(miri) {
-            return;
-        }
         let len = self.space.small_extent as usize;
         // SAFETY: whole extents of the test's own memory.
         let done = unsafe {

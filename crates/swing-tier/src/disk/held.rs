@@ -10,12 +10,13 @@
 
 use std::fs::File;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::disk::gate::Gate;
 use crate::process::ProcessMark;
 
 /// What is mapped.
@@ -77,9 +78,13 @@ impl Drop for HeldLock {
     }
 }
 
-/// How many threads are taking a lock, and how many fork.
-static TAKING: AtomicU32 = AtomicU32::new(0);
-static FORKING: AtomicU32 = AtomicU32::new(0);
+#[cfg(not(loom))]
+static GATE: Gate = Gate::new();
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref GATE: Gate = Gate::new();
+}
+
 /// How long a fork waits for locks that are being taken; then it goes on.
 const FORK_WAITS: Duration = Duration::from_secs(1);
 
@@ -95,39 +100,28 @@ impl Taking {
             // SAFETY: the three functions only use atomics and sleep.
             unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
         }
-        loop {
-            TAKING.fetch_add(1, Ordering::SeqCst);
-            if FORKING.load(Ordering::SeqCst) == 0 {
-                return Taking(ProcessMark::current());
-            }
-            TAKING.fetch_sub(1, Ordering::SeqCst);
-            std::thread::yield_now();
-        }
+        GATE.begin_taking();
+        Taking(ProcessMark::current())
     }
 }
 
 impl Drop for Taking {
     fn drop(&mut self) {
         if !self.0.is_stale() {
-            TAKING.fetch_sub(1, Ordering::SeqCst);
+            GATE.end_taking();
         }
     }
 }
 
 unsafe extern "C" fn before_fork() {
-    FORKING.fetch_add(1, Ordering::SeqCst);
     let start = Instant::now();
-    while TAKING.load(Ordering::SeqCst) != 0 && start.elapsed() < FORK_WAITS {
-        std::thread::yield_now();
-    }
+    GATE.begin_fork(|| start.elapsed() >= FORK_WAITS);
 }
 
 unsafe extern "C" fn in_parent() {
-    FORKING.fetch_sub(1, Ordering::SeqCst);
+    GATE.end_fork();
 }
 
 unsafe extern "C" fn in_child() {
-    // The threads that were counted stayed with the parent.
-    FORKING.store(0, Ordering::SeqCst);
-    TAKING.store(0, Ordering::SeqCst);
+    GATE.begin_in_child();
 }

@@ -2,6 +2,7 @@
 
 mod directory;
 mod file;
+mod gate;
 mod held;
 
 pub use directory::{Directory, DirectoryOptions};

@@ -160,6 +160,7 @@ impl Shared {
         if committer.broken {
             return Err(CommitError::Broken);
         }
+        self.check_whole()?;
         let state = lock(&self.live).state.clone();
         self.switch(&mut committer, &state)
     }

@@ -82,7 +82,7 @@ impl Shared {
     }
 
     fn commit_group(&self, committer: &mut Committer, group: Vec<(u64, Changes)>) -> Vec<Outcome> {
-        if committer.broken {
+        if committer.broken || self.check_whole().is_err() {
             return group.iter().map(|_| Err(CommitError::Broken)).collect();
         }
         committer.broken = true;

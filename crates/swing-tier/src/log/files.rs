@@ -7,17 +7,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use crate::error::{Cause, IoError};
 use crate::log::format::Piece;
 use crate::log::state::{FileFacts, FileKind};
 use crate::process::random_u64;
 use crate::storage::{FileRef, IoResult, Storage};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, is_poisoned};
 use crate::units::{FileId, Generation, UNIT_BYTES};
 
-/// Locks a table that each holder leaves whole.
+/// Locks a table that each holder leaves whole, or panics: then nothing is committed or removed any
+/// more ([`Shared::check_whole`](crate::log::shared::Shared::check_whole)).
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -174,6 +176,11 @@ impl Files {
     /// The directory, for messages.
     pub(crate) fn path(&self) -> &Path {
         self.storage.path()
+    }
+
+    /// Whether no thread has panicked while it changed the table.
+    pub(crate) fn are_whole(&self) -> bool {
+        !is_poisoned(&self.table)
     }
 
     pub(crate) fn next_file(&self) -> u32 {

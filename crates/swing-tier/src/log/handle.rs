@@ -27,7 +27,7 @@ const CHECKED_TOGETHER: usize = 256;
 /// open until the last is gone.
 #[derive(Debug)]
 pub struct Log {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     collector: Option<Collector>,
 }
 
@@ -242,7 +242,7 @@ fn run_collector(shared: &Shared, (stop, wake): &(Mutex<bool>, Condvar)) {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        *lock(&self.stop.0) = true;
+        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -6,8 +6,7 @@
 //! first commit; the old one, whose end may be torn, is not written any more (INV-TIER-4).
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::error::{Damage, OpenError};
 use crate::log::commit::{Committer, Pending};
@@ -24,6 +23,7 @@ use crate::log::state::{FileFacts, FileKind, State};
 use crate::log::write::read_at;
 use crate::process::{ProcessMark, random_u64};
 use crate::storage::{Access, Locked, Storage};
+use crate::sync::{AtomicU64, Mutex};
 use crate::units::{FileId, Generation, MAX_BLOCK_BYTES, UNIT_BYTES, round_down, round_up};
 
 /// The file whose lock says that a log is open.

@@ -3,8 +3,8 @@
 //! Order of the locks: `committer`, then `live`, then the table of [`Files`]; `pending` alone.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::error::{Cause, CommitError, IoError};
 use crate::log::commit::{Committer, Pending};
@@ -15,6 +15,7 @@ use crate::log::queues::{QueueGuard, QueueOwner, queue};
 use crate::log::state::{Entry, State};
 use crate::process::ProcessMark;
 use crate::storage::{Access, IoResult, Locked, Storage};
+use crate::sync::{AtomicU64, Mutex, is_poisoned};
 use crate::units::{Epoch, FileId, RecordId};
 
 /// An open log.
@@ -93,12 +94,23 @@ impl Shared {
 
     pub(crate) fn check_writable(&self) -> Result<(), CommitError> {
         self.check_process()?;
+        self.check_whole()?;
         if self.access == Access::Read { Err(CommitError::ReadOnly) } else { Ok(()) }
+    }
+
+    /// INV-TIER-11: whether no thread has met a broken invariant of the tables. Otherwise nothing
+    /// is committed or removed: what a file holds may be needed though it is counted as dead.
+    pub(crate) fn check_whole(&self) -> Result<(), CommitError> {
+        let whole = !is_poisoned(&self.live) && self.files.are_whole();
+        if whole { Ok(()) } else { Err(CommitError::Broken) }
     }
 
     /// Takes records out that nobody can ask for any more, then removes files that nobody needs.
     pub(crate) fn reclaim(&self) {
         let mut live = lock(&self.live);
+        if self.check_whole().is_err() {
+            return;
+        }
         let Live { state, leases, limbo, .. } = &mut *live;
         let dead = state.sweep(limbo, leases);
         self.files.add_dead(&dead);
@@ -117,7 +129,7 @@ impl Shared {
             Err(_) => return,
         };
         // What an unknown outcome may have made current has to stay.
-        if committer.broken {
+        if committer.broken || self.check_whole().is_err() {
             return;
         }
         self.remove_dead_files_but(committer.journal_id());
@@ -140,5 +152,56 @@ impl Shared {
         self.files.get(piece.file).ok_or_else(|| {
             IoError::new("find a file of", self.storage.path(), Cause::Os(libc::ENOENT))
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::disk::{Directory, DirectoryOptions};
+    use crate::log::handle::Log;
+
+    #[test]
+    fn after_a_panic_nothing_is_committed_or_removed_and_what_was_committed_is_there() {
+        let panics: [fn(&Shared); 2] = [
+            |shared| {
+                let _live = lock(&shared.live);
+                panic!("what a broken invariant does");
+            },
+            |shared| {
+                let live = lock(&shared.live);
+                let pieces: Vec<Piece> =
+                    live.state.records.values().flat_map(|entry| entry.pieces.to_vec()).collect();
+                drop(live);
+                // Counted dead twice.
+                shared.files.add_dead(&pieces);
+                shared.files.add_dead(&pieces);
+            },
+        ];
+        for act in panics {
+            let folder = tempfile::tempdir().unwrap();
+            let open = || {
+                let directory = Directory::open(folder.path(), DirectoryOptions::default());
+                Arc::new(directory.unwrap())
+            };
+            let log = Log::create(open(), LogOptions::default()).unwrap();
+            let mut batch = log.batch().unwrap();
+            let id = batch.put(&[7; 100_000]).unwrap();
+            batch.commit().unwrap();
+            let mut under_way = log.batch().unwrap();
+            under_way.put(b"under way").unwrap();
+            assert!(catch_unwind(AssertUnwindSafe(|| act(&log.shared))).is_err());
+            let committed = under_way.commit();
+            assert!(matches!(committed, Err(CommitError::Broken)), "{committed:?}");
+            assert!(matches!(log.batch().err(), Some(CommitError::Broken)));
+            assert!(matches!(log.compact(), Err(CommitError::Broken)));
+            assert_eq!(log.lease().read(id).unwrap(), [7; 100_000]);
+            drop(log);
+            let log = Log::open(open(), LogOptions::default()).unwrap();
+            assert_eq!(log.lease().read(id).unwrap(), [7; 100_000]);
+            log.batch().unwrap().commit().unwrap();
+        }
     }
 }

@@ -19,7 +19,7 @@ use thiserror::Error;
 use crate::error::{Cause, Fault, ReadError};
 use crate::io::arena::IoBuffer;
 use crate::log::Lease;
-use crate::log::files::lock;
+use crate::scan::lock::lock;
 use crate::scan::options::{Gather, Order, ScanOptions};
 use crate::scan::plan::Plan;
 use crate::scan::stats::{Counters, ScanStats};

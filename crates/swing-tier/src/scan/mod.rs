@@ -29,6 +29,7 @@
 
 mod aggregate;
 mod layout;
+mod lock;
 mod numbers;
 mod options;
 mod plan;

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::log::files::lock;
+use crate::scan::lock::lock;
 
 /// What a scan has done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
