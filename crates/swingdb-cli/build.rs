@@ -6,8 +6,8 @@
 //! which touches 15 MB of memory and takes longer than a small query. Programs that load libraries,
 //! such as Python with the extension module, are not concerned.
 //!
-//! **Smaller.** Crates and codegen units each bring copies of the same generic functions; half of
-//! all functions are such copies. LLD, which Rust uses on x86-64, folds identical ones
+//! **Smaller.** Crates and codegen units each bring copies of the same generic functions; a fifth
+//! of all functions are such copies. LLD, which Rust uses on x86-64, folds identical ones
 //! (`--icf=all`; Rust promises no distinct addresses for functions). `SWINGDB_SYMBOLS=1` keeps the
 //! names of functions, for profilers and backtraces.
 

@@ -1,14 +1,15 @@
 //! The areas of this process, by token and by address.
 //!
 //! The area of token `t` is the area named `swing-token-<t>` of the namespace; so a token leads to
-//! its area in any process. Areas are tracked from the begin: programs in C store as they like.
+//! its area in any process. Areas are tracked from the beginning, because programs in C store
+//! without a barrier.
 //!
-//! **Death.** An area whose token nobody holds is garbage: it cannot be hooked, and whoever creates
-//! or hooks an area next removes it (its memory stays for those who hold it). A process that ends
-//! in an orderly way with one thread releases what it has.
+//! **Death.** An area whose token no process holds is garbage: it cannot be hooked, and the next
+//! process that creates or hooks an area removes it. Its memory stays for those who hold it. A
+//! process with one thread that ends in order releases what it has.
 //!
-//! **fork.** The registry remembers its process. In a child another one is used and the parent's is
-//! left alone, never torn down.
+//! **fork.** The registry remembers its process. A child uses another registry and leaves the
+//! parent's alone; it is never torn down.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

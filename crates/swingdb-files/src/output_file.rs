@@ -1,21 +1,21 @@
 //! The file of an export: complete under its name, or not there.
 //!
 //! Everything is written to a temporary file beside the target, which takes the target's name at
-//! the end. Devices, pipes and the standard output, which have no contents to keep whole, are
-//! written directly. When nobody reads a pipe any more that is an error.
+//! the end. Devices, pipes and the standard output have no contents to keep whole, and are written
+//! directly. A pipe without a reader is an error.
 //!
 //! Parts of a message ([`OutputFile::write_parts`]) go to the operating system from where they lie,
-//! without a copy in between. To a pipe they can be *lent* ([`OutputFile::lend`]): the pipe shows
-//! their pages, and nothing is copied before the reader does. They are held until the reader has
-//! read them; with them the segments of tables, and with these the lease of their state, so that no
-//! page changes before. A reader must read, which copies; one that moves the pages on, by `splice`
-//! or `tee`, may see them change later, and nobody can tell.
+//! without a copy in between. Parts can be *lent* to a pipe ([`OutputFile::lend`]): the pipe shows
+//! their pages, and nothing is copied before the reader does. The parts are held until the reader
+//! has read them. They hold the segments of tables, and these hold the lease of their state, so no
+//! page changes before. A reader must read, which copies. A reader that moves the pages on, by
+//! `splice` or `tee`, may see them change later; we cannot detect this.
 //!
-//! A process that is killed leaves its temporary file. The next export to the same name removes it:
-//! its name says which process it was of, and a lock that nobody holds that nobody writes it.
+//! A process that is killed leaves its temporary file. The next export to the same name removes the
+//! file: its name tells the process, and an unheld lock means no writer.
 //!
-//! The program may close the file while it is written, and have one of its own at the number: then
-//! the export fails, and that file is neither written to nor closed.
+//! The program may close the file while it is written, and open its own file at that number. Then
+//! the export fails, and the program's file is neither written to nor closed.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;

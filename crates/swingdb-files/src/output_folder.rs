@@ -1,12 +1,13 @@
 //! A folder of files that is complete under its name, or not there.
 //!
-//! Everything is written to a temporary folder: beside the target, which does not exist yet, or in
-//! it, if it is there and empty (it may be a mount point, or somebody's working directory). At the
-//! end the one takes the target's name at once. From the other the files are moved one by one, and
-//! last the one without which the folder is nothing. All is on the disk before that.
+//! Everything is written to a temporary folder. If the target does not exist, the temporary folder
+//! lies beside it, and takes the target's name at the end. If the target exists and is empty (a
+//! mount point, or a process's working directory), the temporary folder lies in it. At the end the
+//! files are moved out one by one, and last the file without which the folder is nothing. All is on
+//! the disk before that.
 //!
-//! A process that is killed leaves its temporary folder. The next one for the same target removes
-//! it: its name says which process it was of, and a lock that nobody holds that nobody writes it.
+//! A process that is killed leaves its temporary folder. The next export to the same target removes
+//! it: its name tells the process, and an unheld lock means no writer.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

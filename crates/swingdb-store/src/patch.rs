@@ -1,16 +1,16 @@
 //! Few changed rows of a column chunk, kept beside it: [`Patch`].
 //!
-//! A chunk is immutable, and an UPDATE of one row would write all of its up to 131 072 values
-//! again. So when a statement changes few rows of a chunk, the new chunk shares the blocks of the
-//! old one and has a patch: the numbers of the changed rows and their values. What the patch says
-//! holds instead of what the chunk says; the chunk's statistics are those of the result.
+//! A chunk is immutable, so an UPDATE of one row would write all of its up to 131 072 values again.
+//! When a statement changes few rows of a chunk, the new chunk shares the blocks of the old chunk
+//! and has a patch: the numbers of the changed rows and their values. The values of the patch
+//! replace those of the chunk; the chunk's statistics are those of the result.
 //!
-//! Reading costs a copy of the batches that have a changed row (and only of these), so patches are
-//! small: from [`MAX_PATCH_ROWS`] rows on the chunk is written anew.
+//! Reading copies the batches that have a changed row, and only these. So patches are small: from
+//! [`MAX_PATCH_ROWS`] rows on the chunk is written again.
 //!
-//! A patch is stored as a chunk of its own, of structs of row and value. As everything in the area
-//! it is hostile when read: rows must ascend and lie inside the chunk (INV-DB-5). It is decoded
-//! once.
+//! A patch is stored as a chunk of its own, of structs of row and value. Like everything in the
+//! area, it is hostile when read: rows must ascend and lie inside the chunk (INV-DB-5). It is
+//! decoded once.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

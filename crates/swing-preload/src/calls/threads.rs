@@ -1,16 +1,17 @@
-//! Starts of threads: each gets a stack for signal handlers outside of the heap, which the program
-//! does not see.
+//! Starts of threads: each thread gets a stack for signal handlers outside of the heap, which the
+//! program does not see.
 //!
-//! A store on a stack in the heap, as that of a coroutine, is trapped as any other, but the heap's
-//! handler needs another stack to run on. Which threads will ever use such a stack nobody knows. A
-//! stack in the heap that is to be a whole thread's is replaced by an ordinary one: the C library
-//! keeps the thread's state there, into which the kernel stores by itself. What closes the heap to
-//! stores, as `fork` does and `free` may, runs on the stack for handlers ([`on_other_stack`]).
+//! A store on a stack in the heap, such as a coroutine's, is trapped like any other, but the heap's
+//! handler needs another stack to run on. We cannot know which threads will ever use such a stack.
+//! A stack in the heap that would be a whole thread's is replaced by an ordinary one, because the C
+//! library keeps the thread's state there, and the kernel stores into it. Calls that close the heap
+//! to stores, as
+//! `fork` does and `free` may, run on the stack for handlers ([`on_other_stack`]).
 //!
-//! **Concurrency.** A stack for handlers is its thread's until that is gone, which only the kernel
-//! knows for sure; the next thread takes it then by one compare-and-swap. All are in a list that
-//! only grows, by one compare-and-swap, too. **Fork.** The child's only thread keeps its own.
-//! **Limits.** [`LOOKS`] are looked at for one that is free before another is made.
+//! **Concurrency.** A handler stack belongs to its thread until the thread is gone, which only the
+//! kernel knows for sure. Then the next thread takes the stack by one compare-and-swap. All are in
+//! a list that only grows, by one compare-and-swap, too. **Fork.** The child's only thread keeps
+//! its own. **Limits.** [`LOOKS`] stacks are checked for a free one before another is made.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;

@@ -1,11 +1,11 @@
 //! A worker: one thread, one queue, some of the single-domain scans.
 //!
 //! Each lane takes the next free buffer of its ring, reads the next request of its chain into it,
-//! and goes on as long as it has buffers but the one that is left to the consumer. What has arrived
-//! is checked, and given to a [`Sink`]: the consumers' queue of a scan, or a partial aggregate.
+//! and continues as long as it has more buffers than the one that is left to the consumer. Arrived
+//! data is checked and given to a [`Sink`]: the consumers' queue of a scan, or a partial aggregate.
 //!
 //! The queue owns each buffer from its request to its completion. So a worker that stops, for an
-//! error or because nobody wants more, only drops its queue, which waits for the device.
+//! error or because the consumer has enough, only drops its queue, which waits for the device.
 
 use std::collections::VecDeque;
 use std::time::Instant;

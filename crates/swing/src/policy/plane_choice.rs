@@ -5,13 +5,11 @@
 //! shows. The first free plane in this order is taken:
 //!
 //! 1. in a tracked area nearly all of which is stored to in each interval: the plane of the
-//! interval
-//!    ([`super::alternation`]);
+//!    interval ([`super::alternation`]);
 //! 2. in a tracked area, for an extent that lies apart from nearly all around it: any plane but
-//! theirs;
+//!    theirs;
 //! 3. the plane of a neighbour, so that both are one mapping: always in the small zone, where a
-//! copy is
-//!    cheap; elsewhere if that takes no further memory;
+//!    copy is cheap; elsewhere if that takes no further memory;
 //! 4. the plane whose memory became spare last;
 //! 5. the lowest plane.
 //!

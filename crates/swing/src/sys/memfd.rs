@@ -1,15 +1,15 @@
 //! Memory without a file system: sealed memfds, and opening those that other processes hold.
 //!
-//! A memfd has no name. Whoever wants to use one opens it through a process that has it open,
-//! `/proc/<pid>/fd/<n>`, which the kernel allows under the rules of reading another process's
-//! memory: the same user, and a process that can be dumped. The open is a new one, so a reader gets
-//! a descriptor that is good for reading only, whatever its holder's is good for.
+//! A memfd has no name. A process opens it through a process that has it open,
+//! `/proc/<pid>/fd/<n>`. The kernel allows this under the rules of reading another process's
+//! memory: the same user, and a process that can be dumped. The open makes a new file description,
+//! so a reader gets a descriptor that can only read, whatever its holder's can do.
 //!
-//! What a place in `/proc` leads to is hostile until it is checked: process numbers are given
-//! again. It must be called after the area (`swing-<id>`), be this user's, lie on a tmpfs, and be
-//! sealed against shrinking, since a mapping beyond the end would be a SIGBUS at the first read.
-//! Device and inode are compared with the manifest where the size is. All this is asked of the
-//! opened file itself, so it does not matter whether the process is still the one that was meant:
+//! The file behind a path in `/proc` is hostile until it is checked, because process numbers are
+//! reused. It must be called after the area (`swing-<id>`), belong to this user, lie on a tmpfs,
+//! and be sealed against shrinking, since a mapping beyond the end would be a SIGBUS at the first
+//! read. Device and inode are compared with the manifest where the size is. All checks are made on
+//! the opened file itself, so it does not matter whether the process is still the intended one:
 //! comparing start times would add nothing.
 
 use std::fs::File;

@@ -1,19 +1,19 @@
 //! Write-protecting gigabytes at once.
 //!
-//! `mprotect` looks at each page that is mapped: 8 GiB of huge pages take it two thirds of a
-//! millisecond, of small ones some hundred. But page tables can be taken away as a whole: a
-//! `mremap` that leaves the mapping where it is moves them, a gigabyte at a time where both places
-//! lie alike, to addresses that nobody knows. What remains is a mapping without pages, which is
-//! protected in microseconds, and finds its pages again when they are read: the memory is the
-//! file's. The tables that were moved are dropped later, when nobody waits; until then the memory
-//! is mapped at an address that nobody knows as well, as writable as it was.
+//! `mprotect` visits each mapped page: 8 GiB of huge pages take it two thirds of a millisecond, of
+//! small pages some hundred. But page tables can be moved away as a whole. A `mremap` that leaves
+//! the mapping in place moves the tables to unused addresses, a gigabyte at a time where both
+//! ranges are aligned alike. The remaining mapping has no page tables: it is protected in
+//! microseconds, and finds its pages again when they are read, since the memory is the file's. The
+//! moved tables are dropped later, when no thread waits. Until then the memory is also mapped at
+//! the other address, as writable as before.
 //!
-//! Between the two calls the range can still be written, and what is written counts: the moment
-//! of the protection is the second call, exactly as without the first.
+//! Between the two calls the range can still be written, and these stores count: the moment of the
+//! protection is the second call, exactly as without the first.
 //!
-//! Kernels before 5.13 cannot do this for files, those before 6.17 only for one mapping at a time,
-//! and some environments not at all. Then nothing has happened but that some pages have to be found
-//! again; where it is not possible at all it is not tried a second time.
+//! Kernels before 5.13 cannot do this for files, kernels before 6.17 only for one mapping at a
+//! time, and some environments not at all. Then nothing has happened but that some pages have to be
+//! found again. If it is not possible at all, it is not tried a second time.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,12 +1,12 @@
 //! Mutex and condition variable of the standard library without poisoning.
 //!
 //! The standard ones are single futex words without any process-wide table. That matters at a fork:
-//! the fork handler takes every area's lock, and the child releases its copy, which must touch
-//! nothing that a thread that does not exist in the child may have held.
+//! the fork handler takes every area's lock, and the child releases its copy. The release must not
+//! touch anything that a thread missing in the child may have held.
 //!
 //! A thread that panics while it holds an area's lock has met a broken invariant, and may have left
-//! a change half done. Who may go on then asks for that ([`Mutex::is_poisoned`]); of an area nobody
-//! may.
+//! a change half done. A caller that may continue in spite of this asks [`Mutex::is_poisoned`]; no
+//! caller may for an area.
 
 use std::sync::{
     Condvar as StdCondvar, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, TryLockError,

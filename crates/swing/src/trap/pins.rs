@@ -1,21 +1,21 @@
-//! Pins: ranges into which something else than this process's threads stores.
+//! Pins: ranges into which the kernel or a device stores, not a thread of this process.
 //!
-//! Direct I/O, `io_uring` and asynchronous I/O look for the pages of a buffer once. Then a device
-//! or a thread of the kernel stores into these pages, whatever the page tables say by then: what
-//! was frozen meanwhile would change (INV-AREA-1), and what a trapped store has copied meanwhile
-//! would not get what still arrives. So while a range is pinned nothing is frozen: a publish waits
-//! for a while, and then fails; a live hook does, too.
+//! Direct I/O, `io_uring` and asynchronous I/O look up the pages of a buffer once. Then a device or
+//! a kernel thread stores into these pages, whatever the page tables say by then. Pages that were
+//! frozen meanwhile would change (INV-AREA-1). A version that a trapped store has copied meanwhile
+//! would miss data that still arrives. So nothing is frozen while a range is pinned: a publish
+//! waits for a while, and then fails; so does a live hook.
 //!
-//! **Concurrency.** A pin is counted inside the gate ([`crate::trap::gate`]), after a look
-//! whether the range is writable: whoever freezes closes the gate before it looks at the count, so
-//! one of the two sees the other. Counting takes no lock and allocates nothing: usable in a signal
-//! handler. Whoever wants to freeze and has found a pin goes first for a while
-//! ([`crate::trap::pin_count`]), so that threads that pin one range after the other do not keep it
-//! waiting; not without end, since it may wait for a pin of the very thread that wants another.
+//! **Concurrency.** A pin is counted inside the gate ([`crate::trap::gate`]), after a check that
+//! the range is writable. The thread that freezes closes the gate before it reads the count, so one
+//! of the two sees the other. Counting takes no lock and allocates nothing, so a signal handler may
+//! do it. A thread that wants to freeze and has found a pin goes first for a while
+//! ([`crate::trap::pin_count`]). So threads that pin one range after the other do not keep it
+//! waiting. It does not go first for ever, since it may wait for a pin of the very thread that
+//! wants another.
 //!
-//! **Crash, fork.** The count is the process's own. A child's copies of pins mean nothing; a fork
-//! waits for pins as a publish does, and where that takes too long the child has nothing of the
-//! area.
+//! **Crash, fork.** The count belongs to the process. A child's copies of pins mean nothing. A fork
+//! waits for pins as a publish does; if that takes too long, the child has nothing of the area.
 
 use std::time::Duration;
 

@@ -1,37 +1,40 @@
-//! The handler of SIGSEGV: installed once a process, chained to what was there before.
+//! The handler of SIGSEGV: installed once a process, chained to the handler that was there before.
 //!
-//! What is not a fault in a tracked area goes to the handler that was installed before, with the
-//! signal mask it asked for; the default action is taken by restoring it and letting the faulting
-//! instruction run again, so the process dies by the same signal at the same place as without this
-//! library.
+//! A fault outside of tracked areas goes to the handler that was installed before, with the signal
+//! mask that it asked for. To take the default action, this handler restores it and lets the
+//! faulting instruction run again. So the process dies by the same signal at the same place as
+//! without this library.
 //!
-//! **Another handler installed later** replaces this one. [`rearm`] puts it back in front and keeps
-//! the newcomer in the chain; every publish, hook and `track` does that by itself before it
-//! protects anything, so a handler that came between two publishes (Python's `faulthandler`) is
-//! never asked about a store into a frozen extent. Only the first touch of an absent extent, after
-//! the replacement and before the next of these calls, would meet the foreign handler.
+//! **Another handler installed later** replaces this one. [`rearm`] puts this handler back in front
+//! and keeps the newcomer in the chain. Every publish, hook and `track` calls it before protecting
+//! anything. So a handler that came between two publishes (Python's `faulthandler`) never sees a
+//! store into a frozen extent. Only the first touch of an absent extent, after the replacement and
+//! before the next of these calls, would reach the foreign handler.
 //!
-//! **Handlers that raise again.** A handler like `faulthandler`'s restores what *it* found, then
-//! raises the signal for it. When it was put behind this one, what it found is this handler: so a
-//! signal that a process sends itself while a chained handler runs goes one further down the chain.
+//! **Handlers that raise again.** A handler like `faulthandler`'s restores the handler that *it*
+//! found, and then raises the signal for that handler. Behind this handler, it found this handler.
+//! So a signal that a process sends itself while a chained handler runs goes to the next handler of
+//! the chain.
 //!
-//! **Handlers that call.** One like a Java machine's resolves faults of its own and calls what it
-//! found for all others. Behind this one it would call back: so a call with the context of the
-//! fault that a chained handler is just looking at goes one further down, too.
+//! **Handlers that call.** A handler like a Java machine's resolves its own faults and calls the
+//! handler that it found for all others. Behind this handler it would call back. So a call with the
+//! context of the fault that a chained handler is looking at goes to the next handler of the chain,
+//! too.
 //!
-//! **Handlers that install another**, or `SIG_DFL`, have that at once, so that a signal which they
-//! raise then ends the process. When they return this handler comes first again.
+//! **Handlers that install another**, or `SIG_DFL`, get that at once, so that a signal that they
+//! then raise ends the process. When they return, this handler comes first again.
 //!
-//! **Handlers that are withdrawn.** A program may put back what it found when it installed its own.
-//! So there is an entry for each length of the chain: the one that is put back tells how long the
-//! chain was then, and what came since is called no more. By `signal` it is put back without its
-//! flags, and gets them again.
+//! **Handlers that are withdrawn.** A program may put back the handler that it found when it
+//! installed its own. So there is an entry for each length of the chain. The entry that is put back
+//! tells how long the chain was, and later handlers are no longer called. `signal` puts an entry
+//! back without its flags; it gets them again.
 //!
-//! **Handlers for one time** (`SA_RESETHAND`) are called once; then the default action is taken, as
+//! **Handlers for one time** (`SA_RESETHAND`) are called once. Then the default action is taken, as
 //! if the kernel had called them.
 //!
-//! All other signals are blocked while the handler runs: a user's handler that stores into a
-//! tracked area must not run on top of it, where SIGSEGV is blocked and a fault would be fatal.
+//! All other signals are blocked while the handler runs. A user's handler that stores into a
+//! tracked area must not run on top of it, because SIGSEGV is blocked there and a fault would be
+//! fatal.
 //!
 //! Nothing here allocates or takes a lock, apart from installing.
 

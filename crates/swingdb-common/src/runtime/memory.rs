@@ -1,11 +1,11 @@
-//! Memory that statements take beside operators, asked of the memory pool.
+//! Memory that statements take beside operators, requested from the memory pool.
 //!
-//! Operators of the query engine ask for what they hold. What is here asks for the rest of what
-//! grows with a statement: its text and the trees made of it ([`for_text`]), rows that a change
-//! collects before it applies them ([`Kept`]), rows on their way into a table ([`Pieces`]) or that
-//! wait for a whole segment of it ([`Waiting`]), results of functions ([`reserve`]). The memory of
-//! the tables themselves is not the query engine's, and has a limit of its own: the file system
-//! that it lies in.
+//! Operators of the query engine request the memory that they hold. This module requests the rest
+//! that grows with a statement: its text and the trees made of it ([`for_text`]), rows that a
+//! change collects before it applies them ([`Kept`]), rows on their way into a table ([`Pieces`])
+//! or waiting for a whole segment of it ([`Waiting`]), and results of functions ([`reserve`]). The
+//! tables themselves are not memory of the query engine; the file system that they lie in limits
+//! them.
 
 use std::sync::Arc;
 

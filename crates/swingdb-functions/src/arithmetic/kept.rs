@@ -1,10 +1,10 @@
-//! Casts that stay where they are: `kept(CAST(x AS t))` has the value of the cast.
+//! Casts that the engine must not move: `kept(CAST(x AS t))` has the value of the cast.
 //!
-//! The engine makes `x = 5` of `CAST(x AS INT) = 5`, with the constant in the type of `x`, whatever
-//! becomes of other values: those that do not fit, where TRY_CAST gives NULL and CAST fails, and
-//! those that are rounded to 5. Where it compares a column of whole seconds, it cuts the fraction
-//! off the constant. It does not look into functions, so [`kept`] is one around each cast that
-//! does not give each value another one in the same order, or may fail. Casts that widen stay its.
+//! The engine turns `CAST(x AS INT) = 5` into `x = 5`, with the constant in the type of `x`. That
+//! is wrong for values that do not fit, where TRY_CAST gives NULL and CAST fails, and for values
+//! that are rounded to 5. Against a column of whole seconds it cuts the fraction off the constant.
+//! The engine does not look into functions. So [`kept`] wraps casts that are not strictly monotonic
+//! or may fail. The engine may move casts that widen.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,19 +1,21 @@
 //! Blocks whose bytes are still in the store, and reading them into memory.
 //!
 //! A state that was opened from a store has its whole catalog. Its blocks have places in memory;
-//! their bytes come when somebody reads them, or when the background gets to them. Until then a
+//! their bytes come when a query reads them, or when the background gets to them. Until then a
 //! block is *cold* ([`Cold`]).
 //!
 //! A [`Fetch`] reads cold blocks together, by a parallel scan of the log (`swing_tier::scan`), each
-//! part straight to its place, or decoded into it. Whoever needs a block that another fetch is
-//! reading takes part in that fetch until the block is there. So a thread waits for the disk, or
-//! for others to copy or decode a part, and never for what another thread does between two parts.
+//! part straight to its place, or decoded into it. A thread that needs a block of another thread's
+//! fetch takes part in that fetch until the block is there. So a thread waits for the disk, or for
+//! other threads to copy or decode a part, and never for their work between two parts.
 //!
 //! # What holds
-//! * The place of a cold block belongs to one fetch at a time ([`Reserved`]). Nobody is lent bytes
-//!   of it before all have arrived and matched their checksums.
-//! * A fetch that fails, or is dropped, gives back what it has not finished: the next reader tries
-//!   again, and gets the error itself.
+//! * The place of a cold block belongs to one fetch at a time ([`Reserved`]). No bytes of it are
+//!   lent
+//!   before all have arrived and matched their checksums.
+//! * A fetch that fails, or is dropped, gives back its unfinished blocks: the next reader tries
+//!   again,
+//!   and gets the error itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -1,9 +1,8 @@
-//! Which records a store's state is made of, and how often each is used.
+//! Which records a store's state consists of, and how often each is used.
 //!
-//! A checkpoint replaces the root, the records of tables that changed, and those of pages that
-//! changed. Blocks are used by pages; one that no page uses any more is freed, and so is a record
-//! that was replaced (INV-DB-12: the log's records are those that the state reaches, and those that
-//! wait to be freed).
+//! A checkpoint replaces the root, the records of changed tables, and those of changed pages. Pages
+//! use blocks. A block that no page uses any more is freed, and so is a replaced record (INV-DB-12:
+//! the log's records are those that the state reaches, and those that wait to be freed).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

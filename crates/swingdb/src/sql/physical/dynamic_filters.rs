@@ -1,15 +1,14 @@
 //! Conditions handed down a physical plan to the scans they concern: [`HandDown`].
 //!
-//! A hash join, a sorted LIMIT or a MIN knows while it runs which rows below it can still matter,
-//! and hands that down as a condition that scans look at again and again. The query engine's own
-//! rule finds the columns of such a condition in a child **by name**: where two tables of a join
-//! both have a column `id`, it ends at the first of them, and rows are left out that belong to the
-//! result. This rule asks the same operators what they would hand down, but follows each column by
-//! its position ([`column_lineage`]), and hands nothing past an operator it cannot
-//! follow.
+//! A hash join, a sorted LIMIT or a MIN learns while it runs which rows below it can still matter.
+//! It hands that down as a condition, which scans evaluate again and again. The query engine's own
+//! rule finds the columns of such a condition in a child **by name**. If two tables of a join both
+//! have a column `id`, the rule ends at the first of them, and rows of the result are left out.
+//! This rule asks the same operators for their conditions, but follows each column by its position
+//! ([`column_lineage`]), and hands nothing past an operator that it cannot follow.
 //!
-//! Nor does it hand anything past a limit, be it an operator or a part of one (a scan of the first
-//! rows, a sorted LIMIT): a row left out below it would let another one in.
+//! Nor does it hand anything past a limit, whether an operator or a part of one (a scan of the
+//! first rows, a sorted LIMIT): a row that is left out below a limit would let another row in.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! What an aggregate is called with, settled when the call is planned.
+//! The arguments and the order of an aggregate, settled when the call is planned.
 //!
-//! An order only counts where the answer depends on it: `sum(x ORDER BY y)` is `sum(x)`, so that
-//! no rows are sorted. A key that is there already says nothing new; the engine stumbles over
-//! it. NULL without a type is NULL of one that the aggregate knows.
+//! An order only counts where the answer depends on it: `sum(x ORDER BY y)` is `sum(x)`, so no rows
+//! are sorted. Duplicate ORDER BY keys are dropped; the engine rejects them. An untyped NULL gets a
+//! type that the aggregate knows.
 //!
-//! The engine's signatures of some functions are wider than the functions are: `count(a, b)` would
+//! The engine's signatures of some functions are wider than the functions: `count(a, b)` would
 //! count rows without NULLs, `first_value(a, b)` would drop `b`. [`TAKEN`] has their numbers of
 //! arguments. All other functions are checked by their signatures.
 

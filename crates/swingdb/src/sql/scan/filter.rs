@@ -1,13 +1,13 @@
 //! Which rows of a batch fulfil the conditions of a scan: [`RowFilter`].
 //!
-//! Conditions are looked at one by one. Each reads only the columns it names, and once few rows
-//! are left, only those rows of them; columns that are merely to be returned are read last, and
-//! not at all when no row is left.
+//! Conditions are evaluated one by one. Each reads only the columns that it names, and once few
+//! rows are left, only those rows. Columns that are merely returned are read last, and not at all
+//! when no row is left.
 //!
-//! Conditions known at planning always hold for what a scan returns. Those that become known
-//! while a query runs (the keys of the other side of a join, the bound of the best rows so far)
-//! only save work: the operator they come from checks them again. So one that lets nearly all rows
-//! through is not looked at any more, until it changes.
+//! Conditions known at planning always hold for the rows that a scan returns. Conditions that
+//! become known while a query runs (the keys of the other side of a join, the bound of the best
+//! rows so far) only save work: the operator that they come from checks them again. So such a
+//! condition is skipped when it lets nearly all rows through, until it changes.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Text: from characters to [statements](statement::Parsed).
 //!
-//! The tokens of a text are rewritten where the parser does not know a form ([`tokens`],
-//! [`forms`]), then parsed ([`parser`]): by DataFusion's parser in our [`dialect`], and before it
-//! by our own parsers for statements that only this database has ([`macros`], [`sequences`],
-//! [`backup`], [`copy`]). What nobody would carry out is refused at once ([`clauses`],
-//! [`refused`]).
+//! Forms that the parser does not know are rewritten in the tokens of the text ([`tokens`],
+//! [`forms`]). Then the text is parsed ([`parser`]): by DataFusion's parser in our [`dialect`], and
+//! before it by our own parsers for statements that only this database has ([`macros`],
+//! [`sequences`], [`backup`], [`copy`]). Clauses that no later stage implements are refused at once
+//! ([`clauses`], [`refused`]).
 //!
 //! This stage sees one text. It knows no catalog and no session.
 

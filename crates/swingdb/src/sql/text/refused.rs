@@ -1,7 +1,7 @@
 //! What to write instead of statements of other databases.
 //!
-//! Statements that the parser knows and nobody runs, and some that it does not even know, are
-//! refused with words that help: what is not needed here, or what does the same.
+//! Some statements parse but are not implemented, and some do not even parse. Each is refused with
+//! an error that names an equivalent, or says that the statement is not needed here.
 
 use datafusion::sql::parser::DFParser;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement};

@@ -1,14 +1,13 @@
-//! One pass that refuses what nobody would carry out.
+//! One pass that refuses clauses that no later stage implements.
 //!
-//! The parser knows the clauses of many databases. Whatever it takes, and no later stage reads,
-//! would be accepted and ignored. [`check`] therefore looks at every parsed statement before
-//! anything else does, and decides for each field of each node of the syntax tree: either a later
-//! stage honours the field, or the field must be empty, or the statement is refused with the
-//! clause's name.
+//! The parser knows the clauses of many databases. A clause that parses, but that no later stage
+//! reads, would be accepted and ignored. So [`check`] sees every parsed statement first, and
+//! decides for each field of each node of the syntax tree: a later stage honours the field, or the
+//! field must be empty, or the statement is refused with the clause's name.
 //!
-//! Rule of this module: whoever decides about a node takes it apart with all its fields by name,
-//! without `..`, so that a new field of the parser does not compile until somebody has decided
-//! about it; and a `match` over variants ends in a refusal, so that a new variant is refused.
+//! Rule of this module: a function that decides about a node destructures all its fields by name,
+//! without `..`. So a new field of the parser does not compile until its case is decided. A `match`
+//! over variants ends in a refusal, so that a new variant is refused.
 //! `field: _` means: honoured by a later stage, visited as a node of its own, or without a meaning
 //! (an optional word).
 //!
