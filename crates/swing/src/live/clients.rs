@@ -347,7 +347,7 @@ mod tests {
         for exchanged in [false, true] {
             let (socket, _other) = UnixStream::pair().unwrap();
             let listener = KeptFile::new(socket, Access::Read).unwrap();
-            let ends = Ends { listener, bell: Bell::new().unwrap() };
+            let ends = Ends { listener, eventfd: EventFd::new().unwrap() };
             let number = ends.listener.here().unwrap().as_fd().as_raw_fd();
             let (own, _silent) = UnixStream::pair().unwrap();
             std::thread::scope(|scope| {
