@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(
             rewritten("SELECT a, rank() OVER (ORDER BY x) FROM t QUALIFY a > 1 OR x > 2").unwrap(),
             "SELECT a, rank() OVER (ORDER BY x) FROM t QUALIFY (a > 1 OR x > 2) AND \
-             ((rank() OVER (ORDER BY x) IS NULL) IS NOT NULL)"
+             (((rank() OVER (ORDER BY x)) IS NULL) IS NOT NULL)"
         );
         let none = "SELECT a, (SELECT rank() OVER () FROM u) FROM t QUALIFY a > 1";
         assert_eq!(rewritten(none).unwrap(), none);
