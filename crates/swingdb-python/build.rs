@@ -1,8 +1,7 @@
-//! How the extension module is linked on Linux: without copies of functions, without symbols. The
-//! command line's build script has the reasons.
+//! How the extension module, and the C library of databases, are linked on Linux: without copies of
+//! functions, without symbols. The command line's build script has the reasons.
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=SWINGDB_SYMBOLS");
     let of = |name: &str| std::env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
     if of("OS") != "linux" || of("ENV") != "gnu" {
