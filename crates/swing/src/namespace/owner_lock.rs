@@ -133,6 +133,7 @@ pub(crate) fn read_owner(file: &File) -> Option<Owner> {
 mod tests {
     use super::*;
     use crate::namespace::handle::Namespace;
+    use crate::sys::file_lock::alone_with_forks;
 
     /// The folder of an area that nobody has, in a namespace of its own.
     fn unowned() -> (tempfile::TempDir, Folder) {
@@ -146,6 +147,7 @@ mod tests {
 
     #[test]
     fn whoever_gives_a_lock_up_is_not_named_any_more() {
+        let _alone = alone_with_forks();
         let (_home, folder) = unowned();
         let lock = OwnerLock::take(&folder).unwrap();
         let file = folder.open_read(OWNER_LOCK).unwrap();
@@ -170,6 +172,7 @@ mod tests {
     /// Another thread may be opening an area while the process forks, and die with the process.
     #[test]
     fn a_lock_that_no_area_has_yet_does_not_live_on_in_a_child() {
+        let _alone = alone_with_forks();
         let (_home, folder) = unowned();
         crate::lifecycle::fork::handle_forks();
         let lock = OwnerLock::take(&folder).unwrap();

@@ -294,6 +294,14 @@ fn open_locks(path: &Path) -> io::Result<OwnedFd> {
     Ok(descriptors::open(|| fs::open(path, flags, mode))?)
 }
 
+/// Held by tests that fork, and by those that look when a lock has ended: a child of another test
+/// would have it, too.
+#[cfg(test)]
+pub(crate) fn alone_with_forks() -> std::sync::MutexGuard<'static, ()> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -312,6 +320,7 @@ mod tests {
 
     #[test]
     fn a_lock_outlives_its_descriptor() {
+        let _alone = alone_with_forks();
         for home in ["/dev/shm", "/tmp", "."] {
             let Ok(dir) = tempfile::tempdir_in(home) else { continue };
             let path = dir.path().join("file");
@@ -347,6 +356,7 @@ mod tests {
     /// A child has what it inherits, and not what it leaves.
     #[test]
     fn a_child_holds_what_it_inherits_alone() {
+        let _alone = alone_with_forks();
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         crate::lifecycle::fork::handle_forks();
         for leave in [false, true] {
@@ -375,6 +385,7 @@ mod tests {
 
     #[test]
     fn a_byte_has_one_owner() {
+        let _alone = alone_with_forks();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("locks");
         let take = |byte| ByteLock::try_take(&path, byte).unwrap();
