@@ -181,14 +181,21 @@ fn a_stream_of_pins_holds_up_neither_a_publish_nor_a_fork() {
 
 /// A file of random bytes on a disk, open for direct reads; `None` where no such disk is.
 fn direct(len: usize) -> Option<(File, Vec<u8>)> {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pinned-direct");
+    let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let bytes: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(len).collect();
-    let mut file = File::create(&path).unwrap();
     file.write_all(&bytes).unwrap();
-    file.sync_all().unwrap();
-    let opened = File::options().read(true).custom_flags(libc::O_DIRECT).open(&path);
-    std::fs::remove_file(&path).unwrap();
+    file.as_file().sync_all().unwrap();
+    let opened = File::options().read(true).custom_flags(libc::O_DIRECT).open(file.path());
     opened.map_err(|e| println!("skipped: O_DIRECT: {e}")).ok().map(|file| (file, bytes))
+}
+
+/// Tells another thread to end, also when this one has failed.
+struct StopsAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopsAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Two pinned extents of the area get `bytes` by `arrive`, again and again, while another thread
@@ -216,6 +223,7 @@ fn arrive_while_hooking(h: &Home, area: &Area, at: *mut u8, bytes: &[u8], arrive
                 hooks.fetch_add(1, Ordering::SeqCst);
             }
         });
+        let _stops = StopsAtEnd(&stop);
         for round in 0.. {
             if round >= 50 && hooks.load(Ordering::SeqCst) > 20 {
                 break;
@@ -227,7 +235,6 @@ fn arrive_while_hooking(h: &Home, area: &Area, at: *mut u8, bytes: &[u8], arrive
             drop(pin);
             assert!(read(area, from, len as u64) == bytes, "round {round}");
         }
-        stop.store(true, Ordering::SeqCst);
     });
     assert!(hooks.load(Ordering::SeqCst) > 0);
 }
