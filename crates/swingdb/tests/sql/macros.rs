@@ -181,7 +181,7 @@ fn errors_name_the_macro_and_its_parameters() {
         ("CREATE MACRO m(a, A) AS a", "two parameters"),
         ("CREATE MACRO m(a := 1, b) AS a", "needs a default"),
         ("CREATE MACRO m(a, b := a) AS a", "mentions a column or a query"),
-        ("CREATE MACRO m(a) AS a + $1", "$1 in a macro"),
+        ("CREATE MACRO m(a) AS a + $1", "parameter $1: a macro"),
         ("CREATE MACRO m(a INT) AS a", "has no type"),
         ("CREATE MACRO m(a) AS", "an expression, found: EOF"),
         ("CREATE MACRO m AS 1", "expected: ("),

@@ -146,7 +146,7 @@ fn what_is_told_is_a_relation() {
     }
     assert!(f.error("FROM (DESCRIBE nosuch)").to_string().contains("nosuch"));
     let error = f.error("CREATE VIEW v AS FROM (SHOW TABLES)").to_string();
-    assert!(error.contains("(SHOW TABLES) in this place"), "{error}");
+    assert!(error.contains("(SHOW TABLES) in a view"), "{error}");
     // Brackets around a name are brackets.
     assert_eq!(f.rows("SELECT show FROM (SELECT 1 AS show)"), ["1"]);
 }
