@@ -90,7 +90,9 @@ def test_import_needs_no_other_package():
 
 
 def test_import_is_fast():
-    # Computing time, against that of the standard library's modules it needs: machines differ.
+    # Computing time, against that of the standard library's modules it needs: machines differ. The
+    # loader corrects addresses in 15 MB of the extension, which takes some three times as long
+    # where the kernel has just read or written the file in small pieces.
     source = """
 import time
 started = time.process_time()
@@ -99,7 +101,7 @@ known = time.process_time()
 import swingdb
 print((time.process_time() - known) / (known - started))
 """
-    assert min(float(python(source)) for _ in range(5)) < 3
+    assert min(float(python(source)) for _ in range(5)) < 6
 
 
 def test_without_optional_packages():
