@@ -64,8 +64,11 @@ pub(crate) fn keep(
 /// Whether there is a plan for a text.
 pub(crate) fn is_kept(session: &Session, sql: &str) -> bool {
     let plans = session.plans.lock();
-    let is_kept = |conditions| plans.knows(&Source::Text(sql.to_string()), conditions);
-    !plans.is_empty() && session.conditions().is_some_and(is_kept)
+    if plans.is_empty() {
+        return false;
+    }
+    let (source, conditions) = (Source::of_text(sql), session.conditions());
+    source.zip(conditions).is_some_and(|(source, conditions)| plans.knows(&source, conditions))
 }
 
 /// Runs a query again whose plan was kept.

@@ -69,8 +69,10 @@ pub(crate) fn execute_all(
     sql: &str,
     params: Params,
 ) -> Result<QueryResult> {
-    let source = Source::Text(sql.to_string());
-    if let Some(rows) = query::again(session, &source, &params)? {
+    let source = Source::of_text(sql);
+    if let Some(source) = &source
+        && let Some(rows) = query::again(session, source, &params)?
+    {
         return Ok(rows);
     }
     // Held until the statements have run: their trees and plans live as long.
@@ -87,7 +89,7 @@ pub(crate) fn execute_all(
     if statements.is_empty() {
         return match last {
             Parsed::Sql(statement) => {
-                let keep = Some(Keep { source, numbering });
+                let keep = source.map(|source| Keep { source, numbering });
                 execute_kept(session, *statement, &params, keep)
             }
             other => execute(session, other, &params),

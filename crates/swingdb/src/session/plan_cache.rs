@@ -26,10 +26,17 @@ const MAX_SEEN: usize = 256;
 /// What a plan was made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A text with one statement.
+    /// A text with one statement; see [`of_text`](Self::of_text).
     Text(String),
     /// A statement that PREPARE has given a name, by its number; and the length of its text.
     Prepared(u64, usize),
+}
+
+impl Source {
+    /// A text, unless it is too long for its plan to be kept: such a one is not copied either.
+    pub(crate) fn of_text(text: &str) -> Option<Self> {
+        (text.len() <= MAX_TEXT).then(|| Self::Text(text.to_string()))
+    }
 }
 
 /// A plan, and under which conditions it is the right one.
@@ -68,9 +75,8 @@ impl PlanCache {
     /// Whether a plan is to be kept of what comes from here.
     pub(crate) fn wants(&mut self, source: &Source) -> bool {
         let text = match source {
-            Source::Text(text) if text.len() <= MAX_TEXT => text,
+            Source::Text(text) => text,
             Source::Prepared(_, len) => return *len <= MAX_TEXT,
-            Source::Text(_) => return false,
         };
         let hash = self.hashes.hash_one(text);
         if self.seen.contains(&hash) {
