@@ -211,6 +211,10 @@ bench-short: build ## Short statements one after another, by text, parameter and
 bench-many-cores: build ## Import, CREATE TABLE AS and TPC-H by number of cores: make bench-many-cores SCALE=10
 	$(PY) bench/many_cores.py --bin $(BIN) --scale $(or $(SCALE),1)
 
+.PHONY: bench-gpu
+bench-gpu: build ## Another process's table and area to a GPU, against pinned memory (needs PyTorch and a GPU)
+	$(PY) bench/gpu.py --bin $(BIN)
+
 .PHONY: bench-malloc
 bench-malloc: tools ## The allocator against glibc, jemalloc, mimalloc, tcmalloc
 	$(PY) bench/malloc.py --bin $(BIN)

@@ -6,11 +6,14 @@ Parquet files, copies the largest one within the database, and answers the queri
 is the number of cores used: processor time of the process, user and system, over wall time. What
 one engine answers is compared with what the other does.
 
-`make bench-many-cores SCALE=10` on a machine with many cores and 64 GiB.
+`make bench-many-cores SCALE=10` on a machine with many cores and 64 GiB. `--files` names a folder
+with the Parquet files of an earlier run, which are made and kept there when it has none.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import math
 import os
@@ -72,7 +75,7 @@ def work(engine: str, threads: str, directory: str) -> None:
 
         con = duckdb.connect()
         load = lambda p, t: con.execute(f"CREATE TABLE {t} AS FROM '{p}'")  # noqa: E731
-        fetch = lambda sql: con.execute(sql).to_arrow_table()  # noqa: E731
+        fetch = lambda sql: con.sql(sql).to_arrow_table()  # noqa: E731
     con.execute(f"SET threads = {threads}")
     times: dict[str, list[tuple[float, float]]] = {}
     for table in TABLES:
@@ -91,16 +94,18 @@ def work(engine: str, threads: str, directory: str) -> None:
     print(json.dumps({"times": times, "answers": answers}))
 
 
-def numbers_of_cores() -> list[int]:
-    """1, 2, 4 ... and all that this process may use."""
+def numbers_of_cores(asked: str) -> list[int]:
+    """Those asked for; else 1, 2, 4 ... and all that this process may use."""
+    if asked:
+        return [int(number) for number in asked.split(",")]
     most = len(os.sched_getaffinity(0))
     return [n for n in (1 << i for i in range(16)) if n < most] + [most]
 
 
-def measured(directory: str, threads: int) -> list[dict]:
+def measured(directory: str, threads: int, runs: int) -> list[dict]:
     """All parts with so many cores: seconds of both engines, raw."""
     parts: dict[str, dict[str, list]] = {}
-    for _ in range(RUNS):
+    for _ in range(runs):
         found = {}
         for engine in ENGINES:
             with common.namespace():
@@ -156,22 +161,39 @@ def summary(rows: list[dict]) -> list[dict]:
     return totals
 
 
+def make_files(arguments: argparse.Namespace, directory: str) -> None:
+    """The tables of TPC-H as Parquet files, where they are not there yet."""
+    import swingdb
+
+    if all((Path(directory) / f"{table}.parquet").exists() for table in TABLES):
+        return
+    with common.namespace():
+        common.generate_tpch(arguments, "tpch")
+        with swingdb.snapshot("tpch") as data:
+            for table in TABLES:
+                data.execute(f"COPY {table} TO '{directory}/{table}.parquet'")
+
+
+def more(parser: argparse.ArgumentParser) -> None:
+    """What only this benchmark is told."""
+    parser.add_argument("--files", help="a folder for the Parquet files, which stay there")
+    parser.add_argument("--cores", default="", help="numbers of cores, such as 1,4,16")
+    parser.add_argument("--processes", type=int, default=RUNS, help="fresh processes of each")
+
+
 def main() -> None:
     """Measures and writes."""
-    arguments = common.parse(__doc__)
+    arguments = common.parse(__doc__, more)
+    import duckdb
+
     rows: list[dict] = []
-    with tempfile.TemporaryDirectory() as directory:
-        with common.namespace():
-            import duckdb
-
-            import swingdb
-
-            common.generate_tpch(arguments, "tpch")
-            with swingdb.snapshot("tpch") as data:
-                for table in TABLES:
-                    data.execute(f"COPY {table} TO '{directory}/{table}.parquet'")
-        for threads in numbers_of_cores():
-            found = measured(directory, threads)
+    with contextlib.ExitStack() as stack:
+        directory = arguments.files
+        if directory is None:
+            directory = stack.enter_context(tempfile.TemporaryDirectory())
+        make_files(arguments, directory)
+        for threads in numbers_of_cores(arguments.cores):
+            found = measured(directory, threads, arguments.processes)
             show(found)
             rows += found
     totals = summary(rows)

@@ -54,7 +54,7 @@ class Loader:
         rows = self.snap.table(self.table)
         self.rows = len(rows)
         if self.device != "cpu":
-            yield from self._on_device(rows.torch(pin=True))
+            yield from self._on_device(rows.torch(pin=True, device=self.device))
             return
         for piece in rows.pieces():
             order = self.random.permutation(len(piece["x"]))
@@ -62,11 +62,10 @@ class Loader:
                 chosen = order[start : start + self.batch]
                 yield {name: column[chosen] for name, column in piece.items()}
 
-    def _on_device(self, tensors: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _on_device(self, there: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        # The GPU itself has copied it, from the owner's memory.
         import torch
 
-        # Copied by the GPU itself, from the owner's memory.
-        there = {name: t.to(self.device, non_blocking=True) for name, t in tensors.items()}
         order = torch.randperm(self.rows, device=self.device)
         for chosen in order.split(self.batch):
             yield {name: column[chosen] for name, column in there.items()}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: DLPack's number of the device whose memory this is.
 _CPU = (1, 0)
+#: Bytes that are registered together: enough for the cost of each registration to vanish.
+_GROUP = 256 << 20
 
 
 class Column:
@@ -97,7 +99,10 @@ def numbers(batches: _internal.Batches, index: int) -> numpy.ndarray[Any, Any]:
             f"column {name!r} has NULLs, and a tensor has none: use coalesce({name}, ...), or "
             f"WHERE {name} IS NOT NULL"
         )
-    array: numpy.ndarray[Any, Any] = library.asarray(values)
+    return _without_times(name, kind, library.asarray(values))
+
+
+def _without_times(name: str, kind: object, array: Any) -> Any:
     if array.dtype.kind in "mM":
         raise DataError(
             f"column {name!r} is {kind}, and a tensor holds numbers: use epoch_us({name})"
@@ -115,11 +120,13 @@ def pieces(source: Any) -> Iterator[dict[str, numpy.ndarray[Any, Any]]]:
         }
 
 
-def _piece(name: str, column: Any) -> Any:
+def _piece(name: str, column: Any, *, booleans: bool = False) -> Any:
+    """The array of a column of a piece. With `booleans` those, which are bits, are copied."""
     if column.null_count:
         raise DataError(f"column {name!r} has NULLs, and an array of numbers has none")
+    is_bits = booleans and str(column.type) == "bool"
     try:
-        return column.to_numpy(zero_copy_only=True)
+        return column.to_numpy(zero_copy_only=not is_bits)
     except ValueError as error:
         raise DataError(
             f"column {name!r} is {column.type}, which NumPy has no such layout for: leave it out, "
@@ -127,7 +134,7 @@ def _piece(name: str, column: Any) -> Any:
         ) from error
 
 
-def to_torch(arrays: dict[str, Any], *, pin: bool = False) -> dict[str, Any]:
+def to_torch(arrays: dict[Any, Any], *, pin: bool = False) -> dict[Any, Any]:
     """Tensors over the memory of arrays, which they keep."""
     torch = import_optional("torch", ".torch()")
     if pin:
@@ -138,7 +145,61 @@ def to_torch(arrays: dict[str, Any], *, pin: bool = False) -> dict[str, Any]:
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def pinned(arrays: dict[str, Any]) -> dict[str, Any]:
+def to_device(
+    batches: _internal.Batches, names: Sequence[str], device: Any, *, pin: bool = False
+) -> dict[str, Any]:
+    """Tensors of a device, each piece of memory copied there from where it lies.
+
+    Copies and registrations go side by side: the GPU fetches one group of pieces while the next one
+    is registered.
+    """
+    torch = import_optional("torch", ".torch()")
+    device = torch.device(device)
+    if pin and device.type != "cuda":
+        raise ProgrammingError(f"pin=True is for a device of CUDA, and this is {str(device)!r}")
+    target: list[Any] = []
+    kept, at = [], 0
+    for group in _groups(batches, names):
+        flat = {(i, k): array for i, piece in enumerate(group) for k, array in enumerate(piece)}
+        tensors = to_torch(flat, pin=pin)
+        kept.append(tensors)
+        if not target:
+            types = [tensors[0, k].dtype for k in range(len(names))]
+            target = [torch.empty(batches.num_rows, dtype=t, device=device) for t in types]
+        for i, piece in enumerate(group):
+            rows = len(piece[0])
+            for k, column in enumerate(target):
+                column[at : at + rows].copy_(tensors[i, k], non_blocking=pin)
+            at += rows
+    if pin and kept:
+        # Until here the GPU may read the memory.
+        torch.cuda.synchronize(device)
+    if not target:
+        empty = {name: numbers(batches, index) for index, name in enumerate(names)}
+        target = [tensor.to(device) for tensor in to_torch(empty).values()]
+    return dict(zip(names, target, strict=True))
+
+
+def _groups(batches: _internal.Batches, names: Sequence[str]) -> Iterator[list[list[Any]]]:
+    """Pieces, each with the arrays of its columns, in groups that are registered at once."""
+    pyarrow = import_optional("pyarrow", ".torch(device=...)")
+    group: list[list[Any]] = []
+    size = 0
+    for batch in pyarrow.RecordBatchReader.from_stream(batches):
+        piece = [
+            _without_times(name, column.type, _piece(name, column, booleans=True))
+            for name, column in zip(names, batch.columns, strict=True)
+        ]
+        group.append(piece)
+        size += sum(array.nbytes for array in piece)
+        if size >= _GROUP:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def pinned(arrays: dict[Any, Any]) -> dict[Any, Any]:
     """The same arrays, over memory that is registered with CUDA as long as they are used."""
     numpy = import_optional("numpy", "pin=True")
     spans = [(array.ctypes.data, array.nbytes) for array in arrays.values()]

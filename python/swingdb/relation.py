@@ -159,17 +159,20 @@ class Relation:
 
         return Column(self._collected(), find(self.columns, name))
 
-    def torch(self, *, pin: bool = False) -> dict[str, Any]:
+    def torch(self, *, pin: bool = False, device: Any = None) -> dict[str, Any]:
         """A dict of PyTorch's tensors: numbers without NULLs; those in one piece are not copied.
 
         The tensors are read-only: clone one to change it. With ``pin`` the memory is registered
         with CUDA for as long as the tensors are used, so that ``.to("cuda", non_blocking=True)``
-        copies at full speed.
+        copies at full speed. With ``device`` the tensors are of that device, and every piece of
+        memory is copied there from where it lies; with ``pin`` too, by the GPU itself.
         """
-        from ._tensors import numbers, to_torch
+        from ._tensors import numbers, to_device, to_torch
 
         names = _text.unique(self.columns)
         batches = self._collected()
+        if device is not None:
+            return to_device(batches, names, device, pin=pin)
         arrays = {name: numbers(batches, index) for index, name in enumerate(names)}
         return to_torch(arrays, pin=pin)
 

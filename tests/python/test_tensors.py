@@ -311,3 +311,29 @@ def test_the_loader_sees_whole_states_while_the_owner_writes():
     assert rows == sorted(rows) and all(number % 50000 == 0 for number in rows)
     slope, offset = map(float, re.fullmatch(r"y = (\S+) x \+ (\S+)", line).groups())
     assert abs(slope - 2) < 0.1 and abs(offset - 3) < 0.1
+
+
+def test_torch_of_a_device(numbers):
+    torch = pytest.importorskip("torch")
+    numbers.execute("CREATE TABLE many (a BIGINT, b BOOLEAN, a2 REAL)")
+    for rows in (1, 300_000, 7):
+        numbers.execute(
+            "INSERT INTO many SELECT range, range % 3 = 0, range::REAL FROM range(?)", [rows]
+        )
+    rel = numbers.sql("SELECT a, b, a2 AS a FROM many")
+    expected = list(rel.torch().values())
+    devices = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+    for device in devices:
+        for pin in (False,) if device == "cpu" else (False, True):
+            found = rel.torch(device=device, pin=pin)
+            assert list(found) == list(rel.torch())
+            for one, other in zip(found.values(), expected, strict=True):
+                assert one.device.type == device and torch.equal(one.cpu(), other)
+    empty = numbers.sql("SELECT a, b FROM many WHERE a < 0").torch(device="cpu")
+    assert [(len(t), t.dtype) for t in empty.values()] == [(0, torch.int64), (0, torch.bool)]
+    with pytest.raises(swingdb.ProgrammingError, match="pin=True is for a device of CUDA"):
+        rel.torch(device="cpu", pin=True)
+    wrongs = [("holes", "has NULLs"), ("at", r"epoch_us\(at\)"), ("text", "no such layout")]
+    for wrong, said in wrongs:
+        with pytest.raises(swingdb.DataError, match=said):
+            numbers.table("t").select(wrong).torch(device="cpu")
