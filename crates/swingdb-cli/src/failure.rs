@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io;
 use swingdb::Error;
+use unicode_width::UnicodeWidthStr;
 
 /// The result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
@@ -39,6 +40,25 @@ impl Failure {
         Failure::Usage(text.to_string())
     }
 
+    /// With the line of `text` that it names, and a caret below the place.
+    pub fn pointing(self, text: &str) -> Self {
+        let Failure::Database(Error::Parse { message, line: Some(line), column: Some(column) }) =
+            &self
+        else {
+            return self;
+        };
+        let (Ok(row), Ok(place)) = (usize::try_from(line - 1), usize::try_from(column - 1)) else {
+            return self;
+        };
+        let Some(source) = text.lines().nth(row).filter(|s| place <= s.chars().count()) else {
+            return self;
+        };
+        Failure::Message(format!(
+            "line {line}, column {column}: {message}\n{}",
+            pointed(source, place)
+        ))
+    }
+
     /// Prints the reason and gives the exit status.
     pub fn report(self) -> u8 {
         match self {
@@ -70,6 +90,16 @@ impl Failure {
     }
 }
 
+/// A line, or the part of a long one around a place, and a caret below the place.
+fn pointed(source: &str, place: usize) -> String {
+    const AROUND: usize = 60;
+    let first = place.saturating_sub(AROUND);
+    let part =
+        || source.chars().skip(first).take(2 * AROUND).map(|c| if c == '\t' { ' ' } else { c });
+    let before: String = part().take(place - first).collect();
+    format!("  {}\n  {}^", part().collect::<String>().trim_end(), " ".repeat(before.width()))
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::Database(error)
@@ -88,6 +118,23 @@ impl From<io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_point_at_their_place() {
+        let wrong = |line, column| {
+            let place = (Some(line), Some(column));
+            Failure::Database(Error::Parse { message: "no".into(), line: place.0, column: place.1 })
+        };
+        let text = "SELECT 1;\nSELECT \t東京 FRM t";
+        let pointing = wrong(2, 12).pointing(text).text();
+        assert_eq!(pointing, "line 2, column 12: no\n  SELECT  東京 FRM t\n               ^");
+        assert_eq!(wrong(7, 1).pointing(text).text(), wrong(7, 1).text());
+        assert_eq!(wrong(1, 90).pointing(text).text(), wrong(1, 90).text());
+        let long = format!("{} FRM {}", "x".repeat(500), "y".repeat(500));
+        let pointing = wrong(1, 502).pointing(&long).text();
+        let lines: Vec<_> = pointing.lines().collect();
+        assert_eq!(lines[1].find("FRM"), lines[2].find('^'));
+    }
 
     #[test]
     fn a_closed_pipe_is_no_error() {

@@ -3,6 +3,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::home::Home;
+use crate::interrupt;
 use crate::output::Printer;
 use crate::shell::dot;
 use crate::sql_text;
@@ -31,6 +32,16 @@ impl<'a> Runner<'a> {
         Runner { home, database, connection, printer, quit: false, dots: true, depth: 0 }
     }
 
+    /// Goes on with another database.
+    pub fn move_to(&mut self, database: Database) {
+        self.connection = database.connect();
+        self.database = database;
+        match self.printer.talkative {
+            true => interrupt::attach(&self.connection),
+            false => interrupt::attach_once(&self.connection),
+        }
+    }
+
     /// Runs a whole text; ends at the first error.
     pub fn text(&mut self, text: &str) -> Outcome {
         let mut rest = text;
@@ -45,7 +56,7 @@ impl<'a> Runner<'a> {
             let Some((sql, after)) = next_statement(rest, self.dots) else { break };
             let place = Position::of(text, sql);
             let alone = place.line == 1 && sql_text::split(after).is_empty();
-            self.statement(sql).map_err(|failure| place.named(failure, alone))?;
+            self.statement(sql).map_err(|failure| place.named(failure, alone).pointing(text))?;
             rest = after;
         }
         Ok(())

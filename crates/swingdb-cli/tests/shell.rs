@@ -19,6 +19,10 @@ struct Terminal {
 
 impl Terminal {
     fn open(world: &World, args: &str) -> Self {
+        Self::open_with(world, args, &[])
+    }
+
+    fn open_with(world: &World, args: &str, variables: &[(&str, &str)]) -> Self {
         // Without `exec` some shells stay between, and Ctrl-C is meant for them as well.
         let program = format!("exec {} {args}", env!("CARGO_BIN_EXE_swingdb"));
         let mut command = Command::new("script");
@@ -27,6 +31,8 @@ impl Terminal {
         command
             .env("TERM", "xterm")
             .env("SHELL", "/bin/sh")
+            .env("SWINGDB_PAGER", "")
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -93,12 +99,21 @@ fn statements_may_take_several_lines_and_errors_do_not_end_the_shell() {
     shell.expect("private database");
     shell.expect("swingdb> ");
     shell.keys("SELECT 40 +\r");
+    shell.expect("    ...> ");
     shell.keys("2 AS answer;\r");
     shell.expect("answer");
     shell.expect("42");
     shell.expect("1 row");
-    shell.keys("SELEC 1;\r");
-    shell.expect("error: ");
+    shell.expect("swingdb> ");
+    shell.keys("SELECT 1 FRM\r");
+    shell.expect("    ...> ");
+    shell.keys("t t;\r");
+    shell.expect("error: line 2, column 1: ");
+    shell.expect("  t t;\r\n  ^\r\n");
+    shell.expect("swingdb> ");
+    shell.keys("SELECT (\r");
+    shell.expect("    ...> ");
+    shell.keys("1 + \u{3}");
     shell.expect("swingdb> ");
     shell.keys("CREATE TABLE t (x BIGINT);\r");
     shell.expect("CREATE TABLE");
@@ -145,10 +160,10 @@ fn tab_completes_keywords_tables_columns_and_commands() {
     shell.keys("SELECT count(temper\t) AS n FROM measu\t;\r");
     shell.expect("temperature");
     shell.expect("measurements");
-    shell.expect("│ 0 │");
+    shell.expect("│      0 │");
     shell.keys("sel\t 5 AS five;\r");
     shell.expect("select");
-    shell.expect("│    5 │");
+    shell.expect("│      5 │");
     shell.keys(".tab\t\r");
     shell.expect("measurements");
     shell.leave();
@@ -164,11 +179,11 @@ fn a_snapshot_shell_moves_to_the_newest_state() {
     shell.expect("no newer state");
     world.ok(&["sql", "db", "INSERT INTO t VALUES (41)", "--write", "--share"]);
     shell.keys("SELECT sum(x) AS s FROM t;\r");
-    shell.expect("│ 1 │");
+    shell.expect("│      1 │");
     shell.keys(".refresh\r");
     shell.expect("moved to the newest state");
     shell.keys("SELECT sum(x) AS s FROM t;\r");
-    shell.expect("│ 42 │");
+    shell.expect("│     42 │");
     shell.leave();
 }
 
@@ -196,4 +211,69 @@ fn a_shell_on_a_name_that_is_new_says_so() {
     shell.ended();
     let names = world.ok(&["ls"]);
     assert_eq!(names.matches("measure").count(), 1, "{names}");
+}
+
+#[test]
+fn words_of_other_shells_are_understood() {
+    let world = World::new();
+    for leave in ["exit", "quit;", "\\q"] {
+        let mut shell = Terminal::open(&world, "");
+        shell.expect("> ");
+        shell.keys("help\r");
+        shell.expect(".attach NAME");
+        shell.expect("> ");
+        shell.keys(&format!("{leave}\r"));
+        shell.ended();
+    }
+}
+
+#[test]
+fn another_database_is_opened() {
+    let world = World::new();
+    world.ok(&["two", "-c", "CREATE TABLE second AS SELECT 2 AS x"]);
+    let mut shell = Terminal::open(&world, "one");
+    shell.expect("one> ");
+    shell.keys("CREATE TABLE first AS SELECT 1 AS x;\r");
+    shell.expect("one> ");
+    shell.keys("BEGIN;\r");
+    shell.expect("one> ");
+    shell.keys(".open two\r");
+    shell.expect("a transaction is open");
+    shell.expect("one> ");
+    shell.keys("ROLLBACK;\r");
+    shell.expect("one> ");
+    shell.keys(".open two\r");
+    shell.expect("database \"two\", open for writing");
+    shell.expect("two> ");
+    // Completion knows the other one's names, and this process has let go of the first.
+    shell.keys("SELECT x + 40 AS y FROM seco\t;\r");
+    shell.expect("42");
+    world.ok(&["sql", "one", "INSERT INTO first VALUES (2)", "--write"]);
+    shell.keys(".open\r");
+    shell.expect("private database");
+    shell.leave();
+}
+
+#[test]
+fn a_terminal_is_shown_types_and_long_results_through_a_pager() {
+    let world = World::new();
+    let pager = [("SWINGDB_PAGER", "sed s/^/PAGED:/"), ("NO_COLOR", "1")];
+    let mut shell = Terminal::open_with(&world, "", &pager);
+    shell.expect("> ");
+    shell.keys("SELECT 1::BIGINT AS n, 'a' AS \"two\r");
+    shell.expect("...> ");
+    shell.keys("words\";\r");
+    shell.expect("│ n      │ two\\nwords │");
+    shell.expect("│ BIGINT │ VARCHAR    │");
+    shell.expect("1 row");
+    shell.expect("> ");
+    shell.keys("SELECT range AS n FROM range(1000);\r");
+    shell.expect("PAGED:│      0 │");
+    shell.expect("PAGED:1 000 rows (40 shown)");
+    shell.expect("> ");
+    shell.keys(".pager off\r");
+    shell.expect("> ");
+    shell.keys("SELECT range AS n FROM range(1000);\r");
+    assert!(!shell.expect("1 000 rows (40 shown)").contains("PAGED"));
+    shell.leave();
 }

@@ -43,6 +43,7 @@ use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportR
 
 use crate::database::Database;
 use crate::execute::appender::Appender;
+use crate::execute::backup::write::Definitions;
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::table_scan::TableScan;
@@ -213,6 +214,12 @@ impl Connection {
     /// The tables and views a query can name, with their schemas' or aliases' names where needed.
     pub fn tables(&self) -> Result<Vec<String>> {
         self.session.table_names()
+    }
+
+    /// The SQL that makes all that the database has, without the rows. It was tried out: it can run
+    /// in an empty database.
+    pub fn definitions(&self) -> Result<Definitions> {
+        crate::execute::backup::write::definitions(&self.session)
     }
 
     /// The names of the columns of a table or view.

@@ -34,6 +34,7 @@ pub use admin::{
 pub use connection::Connection;
 pub use database::{Database, DatabaseInfo, OpenOptions};
 pub use execute::appender::Appender;
+pub use execute::backup::write::Definitions;
 pub use session::result::QueryResult;
 pub use session::table_scan::TableScan;
 pub use session::user_functions::{ScalarCall, ScalarFunction};
@@ -45,7 +46,7 @@ pub use swingdb_common::runtime::cancel::InterruptHandle;
 pub use swingdb_common::time::calendar::civil_from_days;
 pub use swingdb_common::time::intervals::interval_texts;
 pub use swingdb_common::time::texts::moment_texts;
-pub use swingdb_common::types::sql_names::sql_name;
+pub use swingdb_common::types::sql_names::{field_type, sql_name};
 pub use swingdb_common::value::Value;
 pub use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportReport};
 pub use swingdb_store::{CheckpointInfo, Durability, DurableInfo, ShareInfo, StoreOptions};

@@ -23,29 +23,48 @@ const OPTIONS: FormatOptions<'static> = FormatOptions::new()
 /// The values of one batch as text.
 pub struct Cells<'a> {
     columns: Vec<(Texts<'a>, Option<NullBuffer>)>,
+    null: &'a str,
 }
 
 /// The texts of a column: written when they are wanted, or before.
-enum Texts<'a> {
+pub enum Texts<'a> {
     Formatted(ArrayFormatter<'a>),
     Ready(StringArray),
 }
 
+impl<'a> Texts<'a> {
+    pub fn of(array: &'a dyn Array) -> Outcome<Self> {
+        Ok(match interval_texts(array).or_else(|| moment_texts(array)) {
+            Some(texts) => Texts::Ready(texts),
+            None => {
+                let formatter = ArrayFormatter::try_new(array, &OPTIONS);
+                Texts::Formatted(formatter.map_err(Failure::message)?)
+            }
+        })
+    }
+
+    /// Writes the text of a value that is not NULL.
+    pub fn write(&self, row: usize, text: &mut String) {
+        use std::fmt::Write;
+        match self {
+            Texts::Ready(texts) => text.push_str(texts.value(row)),
+            // Writing to a string does not fail, and errors of values are shown in their place.
+            Texts::Formatted(formatter) => drop(write!(text, "{}", formatter.value(row))),
+        }
+    }
+}
+
 impl<'a> Cells<'a> {
     pub fn new(batch: &'a RecordBatch) -> Outcome<Self> {
-        let column = |array: &'a dyn Array| {
-            let texts = match interval_texts(array).or_else(|| moment_texts(array)) {
-                Some(texts) => Texts::Ready(texts),
-                None => {
-                    let formatter = ArrayFormatter::try_new(array, &OPTIONS);
-                    Texts::Formatted(formatter.map_err(Failure::message)?)
-                }
-            };
-            // Logical: a dictionary's value may be null where its key is not.
-            Ok((texts, array.logical_nulls()))
-        };
+        Cells::with_null(batch, NULL)
+    }
+
+    /// With another text for NULL.
+    pub fn with_null(batch: &'a RecordBatch, null: &'a str) -> Outcome<Self> {
+        // Logical: a dictionary's value may be null where its key is not.
+        let column = |array: &'a dyn Array| Ok((Texts::of(array)?, array.logical_nulls()));
         let columns = batch.columns().iter().map(|array| column(array.as_ref()));
-        Ok(Cells { columns: columns.collect::<Outcome<_>>()? })
+        Ok(Cells { columns: columns.collect::<Outcome<_>>()?, null })
     }
 
     pub fn is_null(&self, row: usize, column: usize) -> bool {
@@ -54,21 +73,16 @@ impl<'a> Cells<'a> {
 
     /// Writes a value's text; nothing for NULL.
     pub fn write(&self, row: usize, column: usize, text: &mut String) {
-        use std::fmt::Write;
         if self.is_null(row, column) {
             return;
         }
-        match &self.columns[column].0 {
-            Texts::Ready(texts) => text.push_str(texts.value(row)),
-            // Writing to a string does not fail, and errors of values are shown in their place.
-            Texts::Formatted(formatter) => drop(write!(text, "{}", formatter.value(row))),
-        }
+        self.columns[column].0.write(row, text);
     }
 
-    /// A value's text on one line, NULL by name: for people.
+    /// A value's text on one line, NULL by its text: for people.
     pub fn shown(&self, row: usize, column: usize) -> String {
         if self.is_null(row, column) {
-            return NULL.to_string();
+            return self.null.to_string();
         }
         let mut text = String::new();
         self.write(row, column, &mut text);
@@ -76,8 +90,8 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Control characters made visible, so that a value keeps to its place.
-fn one_line(text: String) -> String {
+/// Control characters made visible, so that a value or a name keeps to its place.
+pub fn one_line(text: String) -> String {
     if !text.contains(char::is_control) {
         return text;
     }

@@ -1,19 +1,20 @@
 //! One value a line: `name = value`, a blank line between rows. For rows with many columns.
 
-use super::cells::Cells;
+use super::cells::{Cells, one_line};
 use crate::failure::Outcome;
 use std::io::Write;
 use swingdb::QueryResult;
 use unicode_width::UnicodeWidthStr;
 
-pub fn print(sink: &mut impl Write, result: QueryResult) -> Outcome {
+pub fn print(sink: &mut impl Write, result: QueryResult, null: &str) -> Outcome {
     let schema = result.schema();
-    let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let names: Vec<_> =
+        schema.fields().iter().map(|field| one_line(field.name().clone())).collect();
     let width = names.iter().map(|name| name.width()).max().unwrap_or(0);
     let mut first = true;
     for batch in result {
         let batch = batch?;
-        let cells = Cells::new(&batch)?;
+        let cells = Cells::with_null(&batch, null)?;
         for row in 0..batch.num_rows() {
             if !std::mem::take(&mut first) {
                 writeln!(sink)?;

@@ -5,13 +5,18 @@
 
 mod cells;
 mod delimited;
+mod insert;
 mod json;
 mod lines;
 mod markdown;
+mod pager;
 mod pretty;
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::units;
+use cells::NULL;
+use pager::Paged;
+use pretty::Look;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
@@ -39,6 +44,11 @@ pub enum Mode {
     /// One value a line
     #[value(alias = "lines")]
     Line,
+    /// Values separated by tabs, with a header
+    #[value(alias = "tabs")]
+    Tsv,
+    /// INSERT statements
+    Insert,
 }
 
 impl Mode {
@@ -55,10 +65,13 @@ impl Mode {
             Mode::Jsonl => "jsonl",
             Mode::Markdown => "markdown",
             Mode::Line => "line",
+            Mode::Tsv => "tsv",
+            Mode::Insert => "insert",
         }
     }
 
-    pub const NAMES: [&'static str; 6] = ["table", "csv", "json", "jsonl", "markdown", "line"];
+    pub const NAMES: [&'static str; 8] =
+        ["table", "csv", "json", "jsonl", "markdown", "line", "tsv", "insert"];
 }
 
 /// Where results go, and how.
@@ -69,51 +82,86 @@ pub struct Printer {
     pub timer: bool,
     /// Also tell what statements without rows did.
     pub talkative: bool,
-    /// Columns of the terminal; `None` if the output is none.
-    width: Option<usize>,
+    /// The text for NULL, if not that of the mode.
+    pub null: Option<String>,
+    /// The table that INSERT statements name.
+    pub insert_into: String,
+    /// What does not fit on the terminal goes through a pager.
+    pub pager: bool,
+    /// The output is a terminal.
+    on_terminal: bool,
+    /// The file is for one result only.
+    pub once: bool,
     sink: Box<dyn Write + Send>,
 }
 
 impl Printer {
     /// To the standard output.
     pub fn stdout(mode: Mode, max_rows: usize, timer: bool, talkative: bool) -> Self {
-        let mut printer =
-            Printer { mode, max_rows, timer, talkative, width: None, sink: Box::new(io::sink()) };
+        let mut printer = Printer {
+            mode,
+            max_rows,
+            timer,
+            talkative,
+            null: None,
+            insert_into: "\"table\"".to_string(),
+            pager: talkative,
+            on_terminal: false,
+            once: false,
+            sink: Box::new(io::sink()),
+        };
         printer.use_stdout();
         printer
     }
 
     /// Sends what follows to the standard output.
     pub fn use_stdout(&mut self) {
-        let terminal = io::stdout().is_terminal();
-        self.width = terminal.then(|| usize::from(console::Term::stdout().size().1));
+        self.on_terminal = io::stdout().is_terminal();
+        self.once = false;
         self.sink = Box::new(BufWriter::new(io::stdout()));
     }
 
-    /// Sends what follows to a new file.
-    pub fn use_file(&mut self, path: &Path) -> Outcome {
-        let file = File::create(path).map_err(|error| {
-            crate::failure::Failure::message(format!("{}: {error}", path.display()))
-        })?;
-        self.width = None;
+    /// Sends what follows to a new file; with `once` only the next result.
+    pub fn use_file(&mut self, path: &Path, once: bool) -> Outcome {
+        let file = File::create(path)
+            .map_err(|error| Failure::message(format!("{}: {error}", path.display())))?;
+        self.on_terminal = false;
+        self.once = once;
         self.sink = Box::new(BufWriter::new(file));
         Ok(())
     }
 
     /// Prints all rows of a result.
     pub fn result(&mut self, result: QueryResult) -> Outcome {
+        let outcome = self.print(result);
+        if self.once {
+            self.use_stdout();
+        }
+        outcome
+    }
+
+    fn print(&mut self, result: QueryResult) -> Outcome {
         if result.has_rows() {
-            let sink = &mut self.sink;
-            match self.mode {
-                Mode::Table | Mode::Line if result.tag() == "EXPLAIN" => {
-                    lines::plan(sink, result)?;
+            // Asked each time: windows change their size.
+            let (height, width) = console::Term::stdout().size();
+            let shape = Shape {
+                mode: self.mode,
+                max_rows: self.max_rows,
+                terminal: self.on_terminal.then_some(usize::from(width)),
+                null: self.null.as_deref(),
+                table: &self.insert_into,
+            };
+            let for_people = matches!(self.mode, Mode::Table | Mode::Line);
+            if self.on_terminal && self.pager && for_people {
+                let mut paged = Paged::new(&mut self.sink, usize::from(height));
+                match shape.print(&mut paged, result) {
+                    // The reader has seen enough.
+                    Err(Failure::Closed) => {}
+                    outcome => outcome?,
                 }
-                Mode::Table => pretty::print(sink, result, self.max_rows, self.width)?,
-                Mode::Csv => delimited::print(sink, result)?,
-                Mode::Json => json::print_array(sink, result)?,
-                Mode::Jsonl => json::print_lines(sink, result)?,
-                Mode::Markdown => markdown::print(sink, result)?,
-                Mode::Line => lines::print(sink, result)?,
+                paged.finish()?;
+            } else {
+                shape.print(&mut self.sink, result)?;
             }
         } else {
             // A statement without rows may still have to be driven to its end.
@@ -142,6 +190,37 @@ impl Printer {
     pub fn time(&mut self, taken: Duration) {
         if self.timer {
             eprintln!("time: {}", units::duration(taken));
+        }
+    }
+}
+
+/// How one result is written.
+struct Shape<'a> {
+    mode: Mode,
+    max_rows: usize,
+    /// Columns of the terminal.
+    terminal: Option<usize>,
+    null: Option<&'a str>,
+    /// The table of INSERT statements.
+    table: &'a str,
+}
+
+impl Shape<'_> {
+    fn print(&self, sink: &mut impl Write, result: QueryResult) -> Outcome {
+        let null = self.null.unwrap_or(NULL);
+        match self.mode {
+            Mode::Table | Mode::Line if result.tag() == "EXPLAIN" => lines::plan(sink, result),
+            Mode::Table => {
+                let look = Look { max_rows: self.max_rows, terminal: self.terminal, null };
+                pretty::print(sink, result, look)
+            }
+            Mode::Csv => delimited::print(sink, result, ',', self.null),
+            Mode::Tsv => delimited::print(sink, result, '\t', self.null),
+            Mode::Json => json::print_array(sink, result),
+            Mode::Jsonl => json::print_lines(sink, result),
+            Mode::Markdown => markdown::print(sink, result, null),
+            Mode::Line => lines::print(sink, result, null),
+            Mode::Insert => insert::print(sink, result, self.table),
         }
     }
 }

@@ -4,11 +4,14 @@
 use super::dot;
 use crate::output::Mode;
 use crate::sql_text;
+use arrow::array::AsArray;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::validate::Validator;
 use rustyline::{Context, Helper, Highlighter, Hinter, Result};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use swingdb::Connection;
 
 /// Most proposals for one word.
@@ -116,29 +119,43 @@ const KEYWORDS: &[&str] = &[
     "WITH",
 ];
 
+/// Words behind which a table stands.
+const BEFORE_TABLES: [&str; 9] =
+    ["FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "SUMMARIZE", "CLONE", "PIVOT"];
+
 /// The editor's helper.
 #[derive(Helper, Highlighter, Hinter)]
 pub struct Assistant {
     connection: Connection,
     files: FilenameCompleter,
     names: RefCell<Option<Names>>,
+    /// The lines of the statement before the one that is typed.
+    before: String,
 }
 
 /// Names of the database, looked up once a statement.
 #[derive(Debug, Default)]
 struct Names {
-    tables: Vec<String>,
-    columns: BTreeSet<String>,
+    /// Tables and views, and the columns of each.
+    tables: BTreeMap<String, Vec<String>>,
+    functions: Vec<String>,
 }
 
 impl Assistant {
     pub fn new(connection: Connection) -> Self {
-        Assistant { connection, files: FilenameCompleter::new(), names: RefCell::new(None) }
+        let (files, names) = (FilenameCompleter::new(), RefCell::new(None));
+        Assistant { connection, files, names, before: String::new() }
     }
 
-    /// A statement may have changed the names.
-    pub fn forget(&mut self) {
+    /// A statement may have changed the names, or the database.
+    pub fn forget(&mut self, connection: &Connection) {
+        self.connection = connection.clone();
         self.names.replace(None);
+    }
+
+    /// What is typed next goes on from this text.
+    pub fn stands_behind(&mut self, text: &str) {
+        text.clone_into(&mut self.before);
     }
 
     fn names(&self) -> std::cell::Ref<'_, Names> {
@@ -146,7 +163,7 @@ impl Assistant {
             self.names.replace(Some(look_up(&self.connection)));
         }
         std::cell::Ref::map(self.names.borrow(), |names| {
-            static NONE: Names = Names { tables: Vec::new(), columns: BTreeSet::new() };
+            static NONE: Names = Names { tables: BTreeMap::new(), functions: Vec::new() };
             names.as_ref().unwrap_or(&NONE)
         })
     }
@@ -154,23 +171,97 @@ impl Assistant {
 
 /// Errors mean no proposals: completion is a comfort.
 fn look_up(connection: &Connection) -> Names {
-    let tables = connection.tables().unwrap_or_default();
-    let mut columns = BTreeSet::new();
-    for table in tables.iter().take(MAX_TABLES) {
-        columns.extend(connection.columns(table).unwrap_or_default());
+    let of = |table: &String| connection.columns(table).unwrap_or_default();
+    let mut tables = BTreeMap::new();
+    for (index, table) in connection.tables().unwrap_or_default().into_iter().enumerate() {
+        let columns = if index < MAX_TABLES { of(&table) } else { Vec::new() };
+        tables.insert(table, columns);
     }
-    Names { tables, columns }
+    Names { tables, functions: functions(connection).unwrap_or_default() }
 }
 
-impl Validator for Assistant {
-    fn validate(&self, context: &mut ValidationContext<'_>) -> Result<ValidationResult> {
-        Ok(if is_finished(context.input()) {
-            ValidationResult::Valid(None)
-        } else {
-            ValidationResult::Incomplete
+fn functions(connection: &Connection) -> swingdb::Result<Vec<String>> {
+    let mut names = BTreeSet::new();
+    for batch in connection.query("SHOW FUNCTIONS")? {
+        let texts = cast(batch?.column(0), &DataType::Utf8).map_err(swingdb::Error::from)?;
+        names.extend(texts.as_string::<i32>().iter().flatten().map(str::to_string));
+    }
+    names.retain(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()));
+    Ok(names.into_iter().collect())
+}
+
+impl Names {
+    /// Proposals for a word of SQL, the likely ones first; `typed` is all of the statement before.
+    fn proposals(&self, typed: &str, word: &str) -> Vec<Pair> {
+        let before = &typed[..typed.len() - word.len()];
+        if let Some((table, part)) = word.rsplit_once('.')
+            && let Some(columns) = self.columns_of(typed, table)
+        {
+            let columns = columns.iter().map(String::as_str);
+            let qualified = |pair: Pair| Pair {
+                replacement: format!("{table}.{}", pair.replacement),
+                display: pair.display,
+            };
+            return proposals(part, columns, quoting).into_iter().map(qualified).collect();
+        }
+        let tables = || self.tables.keys().map(String::as_str);
+        if stands_behind_table_word(before) {
+            return proposals(word, tables(), quoting);
+        }
+        if word.is_empty() {
+            return Vec::new();
+        }
+        // Columns of the tables that the statement names, then all others.
+        let text = words_of(typed);
+        let (named, other): (Vec<_>, Vec<_>) =
+            self.tables.iter().partition(|(table, _)| text.contains(&table.to_lowercase()));
+        let mut seen = BTreeSet::new();
+        let columns = named.into_iter().chain(other).flat_map(|(_, columns)| columns);
+        let columns = columns.map(String::as_str).filter(|column| seen.insert(*column));
+        let mut pairs = proposals(word, columns, quoting);
+        pairs.extend(proposals(word, tables(), quoting));
+        pairs.extend(proposals(word, KEYWORDS.iter().copied(), as_typed));
+        pairs.extend(proposals(word, self.functions.iter().map(String::as_str), calling));
+        pairs
+    }
+
+    /// The columns of a table, or of the table that has this alias in the statement.
+    fn columns_of(&self, typed: &str, name: &str) -> Option<&Vec<String>> {
+        let find = |name: &str| {
+            let (_, columns) =
+                self.tables.iter().find(|(table, _)| table.eq_ignore_ascii_case(name))?;
+            Some(columns)
+        };
+        find(name).or_else(|| {
+            let words = words_of(typed);
+            let place = |(i, word): (usize, &String)| word.eq_ignore_ascii_case(name).then_some(i);
+            let places = words.iter().enumerate().filter_map(place);
+            places.filter(|i| *i > 0).find_map(|i| match words[i - 1].as_str() {
+                "as" => find(words.get(i.checked_sub(2)?)?),
+                table => find(table),
+            })
         })
     }
 }
+
+/// The words of a text, in lower case.
+fn words_of(text: &str) -> Vec<String> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    let words = text.split(|c: char| !is_word(c)).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect()
+}
+
+/// Whether a table comes next: behind FROM and its like.
+fn stands_behind_table_word(before: &str) -> bool {
+    if !before.ends_with(|c: char| c.is_whitespace()) {
+        return false;
+    }
+    let last = before.split_whitespace().next_back().unwrap_or_default();
+    BEFORE_TABLES.iter().any(|word| word.eq_ignore_ascii_case(last))
+}
+
+/// Each line is taken as it is: the shell asks for more while the statement is not finished.
+impl Validator for Assistant {}
 
 /// True if what was typed can be run: a dot command, nothing, or statements with their semicolons.
 pub fn is_finished(text: &str) -> bool {
@@ -194,13 +285,8 @@ impl Completer for Assistant {
         if let Some(command) = typed.trim_start().strip_prefix('.') {
             return Ok(self.complete_dot(typed, start, word, command));
         }
-        if word.is_empty() {
-            return Ok((start, Vec::new()));
-        }
-        let names = self.names();
-        let mut pairs = proposals(word, names.tables.iter().map(String::as_str), quoting);
-        pairs.extend(proposals(word, names.columns.iter().map(String::as_str), quoting));
-        pairs.extend(proposals(word, KEYWORDS.iter().copied(), as_typed));
+        let typed = format!("{}{typed}", self.before);
+        let mut pairs = self.names().proposals(&typed, word);
         pairs.truncate(MAX_PROPOSALS);
         Ok((start, pairs))
     }
@@ -221,9 +307,9 @@ impl Assistant {
         let names = self.names();
         let pairs = match command {
             "mode" => proposals(word, Mode::NAMES.into_iter(), unchanged),
-            "timer" => proposals(word, ["on", "off"].into_iter(), unchanged),
-            "schema" | "import" => {
-                proposals(word, names.tables.iter().map(String::as_str), unchanged)
+            "timer" | "pager" => proposals(word, ["on", "off"].into_iter(), unchanged),
+            "schema" | "import" | "dump" => {
+                proposals(word, names.tables.keys().map(String::as_str), unchanged)
             }
             _ => Vec::new(),
         };
@@ -250,6 +336,11 @@ fn as_typed(word: &str) -> fn(&str) -> String {
 
 fn unchanged(_: &str) -> fn(&str) -> String {
     str::to_string
+}
+
+/// A function's name, and the parenthesis of the call.
+fn calling(_: &str) -> fn(&str) -> String {
+    |name| format!("{name}(")
 }
 
 fn quoting(_: &str) -> fn(&str) -> String {
@@ -285,7 +376,7 @@ fn in_string(typed: &str) -> bool {
 }
 
 fn is_file_argument(typed: &str) -> bool {
-    [".read ", ".output ", ".import "].iter().any(|command| {
+    [".read ", ".output ", ".once ", ".cd ", ".import "].iter().any(|command| {
         let argument = typed.trim_start().strip_prefix(command);
         argument.is_some_and(|text| !text.trim_start().contains(' '))
     })
@@ -317,6 +408,28 @@ mod tests {
         assert_eq!(forms("sel"), ["select"]);
         assert_eq!(forms("SE"), ["SELECT", "SET"]);
         assert!(forms("x").is_empty());
+    }
+
+    #[test]
+    fn what_is_likely_is_proposed() {
+        let tables = [("trips", &["fare", "Zone"][..]), ("zones", &["id", "fare_kind"])];
+        let columns = |of: &[&str]| of.iter().map(|name| name.to_string()).collect();
+        let tables = tables.map(|(table, of)| (table.to_string(), columns(of)));
+        let functions = vec!["fabs".to_string(), "floor".to_string()];
+        let names = Names { tables: BTreeMap::from(tables), functions };
+        let proposed = |typed: &str| -> Vec<String> {
+            let pairs = names.proposals(typed, &typed[word_start(typed)..]);
+            pairs.into_iter().map(|pair| pair.replacement).collect()
+        };
+        assert_eq!(proposed("SELECT 1 FROM "), ["trips", "zones"]);
+        assert_eq!(proposed("insert into z"), ["zones"]);
+        assert_eq!(proposed("SELECT trips."), ["trips.fare", "trips.\"Zone\""]);
+        assert_eq!(proposed("SELECT 1\nFROM trips AS t JOIN zones z ON z.i"), ["z.id"]);
+        assert_eq!(proposed("SELECT 1 FROM trips AS t WHERE t.f"), ["t.fare"]);
+        assert_eq!(proposed("FROM zones SELECT far"), ["fare_kind", "fare"]);
+        assert_eq!(proposed("SELECT fl"), ["floor("]);
+        assert_eq!(proposed("SELECT "), Vec::<String>::new());
+        assert_eq!(proposed("SELECT nosuch.f"), Vec::<String>::new());
     }
 
     #[test]

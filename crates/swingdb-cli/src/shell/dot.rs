@@ -6,23 +6,31 @@ use crate::progress::Bar;
 use crate::runner::Runner;
 use crate::units;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 use swingdb::io::ImportOptions;
 
 const HELP: &str = "\
 .attach NAME [ALIAS]   take a snapshot of another database into this session
+.cd DIRECTORY          change the directory that file names start from
 .databases             list all databases (the command `swingdb ls` tells more)
 .detach ALIAS          undo .attach
+.dump [TABLE]          print the SQL that makes the database, or one table's rows, anew
 .help                  this text
 .import FILE TABLE     append a file to a table, which is created when missing
 .maxrows N             most rows that mode table shows; 0 shows all
-.mode [MODE]           table, csv, json, jsonl, markdown or line
+.mode [MODE] [TABLE]   table, csv, tsv, json, jsonl, markdown, line, or insert (into TABLE)
+.nullvalue [TEXT]      what is shown for NULL; without TEXT as the mode has it
+.once FILE             write the next result to a file
+.open [NAME]           leave this database and open another; without NAME a private one
 .output [FILE]         write results to a file; without FILE to the screen again
-.quit                  leave (also .exit, Ctrl-D)
+.pager on|off          whether what does not fit on the screen goes through $PAGER, else less
+.quit                  leave (also .exit, quit, exit, \\q, Ctrl-D)
 .read FILE             run the SQL and dot commands of a file
 .refresh               move a snapshot to the newest shared state
 .schema [TABLE]        columns of a table, or of all
 .share                 make the committed state the one that new snapshots see
+.shell COMMAND         run a command of the system
 .snapshots             list databases and below them the snapshots taken from them
 .tables                list tables and views
 .timer on|off          print how long statements take
@@ -31,26 +39,45 @@ SQL statements end with `;`. Ctrl-C interrupts a running statement. Tab complete
 /// The commands, without their dots.
 pub const NAMES: &[&str] = &[
     "attach",
+    "cd",
     "databases",
     "detach",
+    "dump",
     "exit",
     "help",
     "import",
     "maxrows",
     "mode",
+    "nullvalue",
+    "once",
+    "open",
     "output",
+    "pager",
     "quit",
     "read",
     "refresh",
     "schema",
     "share",
+    "shell",
     "snapshots",
     "tables",
     "timer",
 ];
 
+/// What people type to leave, or for help, in other shells: the command that it means here.
+pub fn plain_command(text: &str) -> Option<&'static str> {
+    match text.trim().trim_end_matches(';').to_ascii_lowercase().as_str() {
+        "exit" | "quit" | "\\q" => Some(".quit"),
+        "help" | "\\?" | "\\h" => Some(".help"),
+        _ => None,
+    }
+}
+
 /// Runs one line that begins with a dot.
 pub fn run(runner: &mut Runner<'_>, line: &str) -> Outcome {
+    if let Some(command) = line.trim().strip_prefix(".shell ") {
+        return system(command);
+    }
     let words = words(line.trim().trim_end_matches(';'))?;
     let mut words = words.iter().map(String::as_str);
     let command = words.next().unwrap_or_default();
@@ -73,33 +100,119 @@ pub fn run(runner: &mut Runner<'_>, line: &str) -> Outcome {
             Ok(runner.connection.attach(&database, rest.first().unwrap_or(name))?)
         }
         (".detach", [alias]) => Ok(runner.connection.detach(alias)?),
+        (".open", []) => open(runner, None),
+        (".open", [name]) => open(runner, Some(name)),
         (".import", [file, table]) => import(runner, file, table),
+        (".dump", []) => dump(runner, None),
+        (".dump", [table]) => dump(runner, Some(table)),
         (".read", [file]) => runner.file(file),
-        (".output", []) => {
-            runner.printer.use_stdout();
-            Ok(())
-        }
-        (".output", [file]) => runner.printer.use_file(Path::new(file)),
-        (".mode", []) => {
-            let name = runner.printer.mode.name();
-            runner.printer.line(name)
-        }
-        (".mode", [mode]) => {
+        (".cd", [directory]) => std::env::set_current_dir(directory)
+            .map_err(|error| Failure::message(format!("{directory}: {error}"))),
+        _ => set(runner, command, &arguments),
+    }
+}
+
+/// Commands that say where and how results are shown.
+fn set(runner: &mut Runner<'_>, command: &str, arguments: &[&str]) -> Outcome {
+    let printer = &mut runner.printer;
+    match (command, arguments) {
+        (".output", []) => printer.use_stdout(),
+        (".output", [file]) => printer.use_file(Path::new(file), false)?,
+        (".once", [file]) => printer.use_file(Path::new(file), true)?,
+        (".nullvalue", []) => printer.null = None,
+        (".nullvalue", [text]) => printer.null = Some(text.to_string()),
+        (".pager", [switch @ ("on" | "off")]) => printer.pager = *switch == "on",
+        (".timer", [switch @ ("on" | "off")]) => printer.timer = *switch == "on",
+        (".mode", []) => return printer.line(printer.mode.name()),
+        (".mode", [mode, rest @ ..]) if rest.len() < 2 => {
             let unknown = || Failure::message(format!("modes are {}", Mode::NAMES.join(", ")));
-            runner.printer.mode = Mode::parse(mode).ok_or_else(unknown)?;
-            Ok(())
-        }
-        (".timer", [switch @ ("on" | "off")]) => {
-            runner.printer.timer = *switch == "on";
-            Ok(())
+            let mode = Mode::parse(mode).ok_or_else(unknown)?;
+            match (rest, mode) {
+                ([table], Mode::Insert) => printer.insert_into = table.to_string(),
+                ([_], _) => return Err(Failure::message("only the mode insert takes a table")),
+                _ => {}
+            }
+            printer.mode = mode;
         }
         (".maxrows", [number]) => {
             let wrong = |_| Failure::message(format!("{number:?} is no number of rows"));
-            runner.printer.max_rows = number.parse().map_err(wrong)?;
-            Ok(())
+            printer.max_rows = number.parse().map_err(wrong)?;
         }
-        _ => Err(unknown(command)),
+        _ => return Err(unknown(command)),
     }
+    Ok(())
+}
+
+/// Leaves the database, and opens another or a private one.
+fn open(runner: &mut Runner<'_>, name: Option<&str>) -> Outcome {
+    if runner.connection.in_transaction() {
+        return Err(Failure::message("a transaction is open: COMMIT or ROLLBACK first"));
+    }
+    // Before it is opened: a process opens a name only once.
+    let before = runner.database.name().map(str::to_string);
+    let same = name.is_some() && before.as_deref() == name && !runner.database.is_snapshot();
+    if same {
+        return Ok(());
+    }
+    let database = match name {
+        Some(name) => runner.home.open(name)?,
+        None => runner.home.private()?,
+    };
+    super::tell_if_new(runner.home, &runner.database);
+    runner.move_to(database);
+    if runner.printer.talkative {
+        runner.printer.line(&super::what(runner.home, &runner.database))?;
+    }
+    Ok(())
+}
+
+/// A command of the system, on the same terminal.
+fn system(command: &str) -> Outcome {
+    let failed = |error| Failure::message(format!("{command}: {error}"));
+    let status = Command::new("sh").arg("-c").arg(command).status().map_err(failed)?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Failure::message(format!("{command}: {status}"))),
+    }
+}
+
+/// The SQL that makes a database anew: definitions, rows, and what only SwingDB knows; or only the
+/// rows of one table.
+fn dump(runner: &mut Runner<'_>, table: Option<&str>) -> Outcome {
+    let mode = runner.printer.mode;
+    let named = std::mem::take(&mut runner.printer.insert_into);
+    // All of it is one result.
+    let once = std::mem::take(&mut runner.printer.once);
+    runner.printer.mode = Mode::Insert;
+    let outcome = match table {
+        Some(table) => rows(runner, table),
+        None => whole(runner),
+    };
+    runner.printer.mode = mode;
+    runner.printer.insert_into = named;
+    if once {
+        runner.printer.use_stdout();
+    }
+    outcome
+}
+
+fn whole(runner: &mut Runner<'_>) -> Outcome {
+    let definitions = runner.connection.definitions()?;
+    runner.printer.line("BEGIN;")?;
+    runner.printer.line(definitions.schema.trim_end())?;
+    for table in &definitions.tables {
+        rows(runner, table)?;
+    }
+    if !definitions.own.is_empty() {
+        runner.printer.line(definitions.own.trim_end())?;
+    }
+    runner.printer.line("COMMIT;")
+}
+
+fn rows(runner: &mut Runner<'_>, table: &str) -> Outcome {
+    runner.printer.insert_into = table.to_string();
+    let result = runner.connection.query(&format!("SELECT * FROM {table}"))?;
+    runner.printer.result(result)
 }
 
 fn unknown(command: &str) -> Failure {

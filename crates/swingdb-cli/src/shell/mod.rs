@@ -16,6 +16,7 @@ use rustyline::{Config, Editor};
 use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
 use swingdb::Database;
+use unicode_width::UnicodeWidthStr;
 
 /// Lines kept in the history file.
 const HISTORY_LINES: usize = 10_000;
@@ -90,20 +91,30 @@ fn converse(runner: &mut Runner<'_>) -> Outcome {
     }
     interrupt::attach(&runner.connection);
     println!("{}", greeting(runner.home, &runner.database));
-    let prompt = format!("{}> ", runner.database.name().unwrap_or("swingdb"));
+    // What was typed of a statement that is not finished.
+    let mut text = String::new();
     while !runner.quit {
+        let prompt = prompt(&runner.database, !text.is_empty());
+        if let Some(helper) = editor.helper_mut() {
+            helper.stands_behind(&text);
+        }
         match editor.readline(&prompt) {
-            Ok(text) => {
+            Ok(line) => {
+                text.push_str(&line);
+                if !is_finished(&text) && dot::plain_command(&text).is_none() {
+                    text.push('\n');
+                    continue;
+                }
                 if !text.trim().is_empty() {
                     let _ = editor.add_history_entry(text.trim_end());
                 }
-                attempt(runner, &text)?;
+                attempt(runner, &std::mem::take(&mut text))?;
                 if let Some(helper) = editor.helper_mut() {
-                    helper.forget();
+                    helper.forget(&runner.connection);
                 }
             }
-            // Ctrl-C throws the line away, as in other shells; Ctrl-D leaves.
-            Err(ReadlineError::Interrupted) => {}
+            // Ctrl-C throws away what was typed, as in other shells; Ctrl-D leaves.
+            Err(ReadlineError::Interrupted) => text.clear(),
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(Failure::message(error)),
         }
@@ -115,9 +126,22 @@ fn converse(runner: &mut Runner<'_>) -> Outcome {
     Ok(())
 }
 
+/// `name> `, or of the same width for the further lines of a statement.
+fn prompt(database: &Database, continued: bool) -> String {
+    let name = database.name().unwrap_or("swingdb");
+    if !continued {
+        return format!("{name}> ");
+    }
+    format!("{:>width$}> ", "...", width = name.width().max(3))
+}
+
 /// Runs what was typed; errors are shown and the shell goes on.
 fn attempt(runner: &mut Runner<'_>, text: &str) -> Outcome {
-    match runner.text(text) {
+    let done = match dot::plain_command(text) {
+        Some(command) => dot::run(runner, command),
+        None => runner.text(text),
+    };
+    match done {
         Err(Failure::Closed) => Err(Failure::Closed),
         Err(failure) => {
             eprintln!("error: {}", failure.text());
@@ -128,7 +152,14 @@ fn attempt(runner: &mut Runner<'_>, text: &str) -> Outcome {
 }
 
 fn greeting(home: &Home, database: &Database) -> String {
-    let what = match (database.name(), database.is_snapshot(), database.epoch()) {
+    let version = env!("CARGO_PKG_VERSION");
+    let what = what(home, database);
+    format!("SwingDB {version}: {what}\nEnd statements with `;`, see `.help`, leave with `.quit`.")
+}
+
+/// What is open.
+fn what(home: &Home, database: &Database) -> String {
+    match (database.name(), database.is_snapshot(), database.epoch()) {
         (Some(name), false, _) if database.is_new() => {
             let near = home.suggestion(name).map(|near| format!("; did you mean {near:?}?"));
             format!("new database {name:?}, open for writing{}", near.unwrap_or_default())
@@ -138,9 +169,7 @@ fn greeting(home: &Home, database: &Database) -> String {
         (None, true, Some(epoch)) => format!("a snapshot of epoch {epoch}; changes stay private"),
         (None, true, None) => "a snapshot; changes stay private".to_string(),
         (None, false, _) => "a private database; it ends with this shell".to_string(),
-    };
-    let version = env!("CARGO_PKG_VERSION");
-    format!("SwingDB {version}: {what}\nEnd statements with `;`, see `.help`, leave with `.quit`.")
+    }
 }
 
 /// `$SWINGDB_HISTORY`, else `.swingdb_history` in the home directory.

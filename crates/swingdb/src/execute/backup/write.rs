@@ -50,6 +50,29 @@ pub(crate) fn export(session: &Arc<Session>, export: &ExportDatabase) -> Result<
     Ok(QueryResult::changed(Some(rows), "EXPORT"))
 }
 
+/// What makes a database anew, as text: see [`definitions`](crate::Connection::definitions).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Definitions {
+    /// Statements that make schemas, sequences, tables, macros and views.
+    pub schema: String,
+    /// The tables to fill, as SQL writes their names, in the order of `schema`.
+    pub tables: Vec<String>,
+    /// Statements for what only SwingDB knows; they run after the tables are filled.
+    pub own: String,
+}
+
+/// The definitions of what the session's database has.
+pub(crate) fn definitions(session: &Arc<Session>) -> Result<Definitions> {
+    let catalog = catalog(session, None)?;
+    let scripts = scripts(session, &catalog)?;
+    let name = |(schema, table): (String, Arc<swingdb_store::Table>)| {
+        qualified(Some(schema.as_str()).filter(|schema| *schema != MAIN), table.name())
+    };
+    let tables = tables(&catalog)?.into_iter().map(name).collect();
+    Ok(Definitions { schema: scripts.schema, tables, own: scripts.own })
+}
+
 /// The state of the session's database, or of the one that is named.
 fn catalog(session: &Session, name: Option<&str>) -> Result<Arc<Catalog>> {
     let view = session.view()?;

@@ -222,3 +222,101 @@ fn plans_are_printed_line_by_line() {
     assert!(text.starts_with("logical_plan\n  ") && !text.contains('│'), "{text}");
     assert!(text.lines().count() > 4 && !text.contains("\\n"), "{text}");
 }
+
+#[test]
+fn tabs_and_insert_statements() {
+    let world = World::new();
+    let sql = "SELECT 1 AS a, 'x,y' AS b, NULL AS c UNION ALL SELECT 2, 'it''s', '' ORDER BY a";
+    assert_eq!(world.ok(&["sql", sql, "-m", "tsv"]), "a\tb\tc\n1\tx,y\t\n2\tit's\t\"\"\n");
+    let insert = world.ok(&["sql", sql, "-m", "insert"]);
+    assert_eq!(insert, "INSERT INTO \"table\" VALUES (1, 'x,y', NULL),\n (2, 'it''s', '');\n");
+    let named = world.fed_ok(&[], &format!(".mode insert t\n{sql};"));
+    assert!(named.starts_with("INSERT INTO t VALUES (1, "), "{named}");
+    let refused = world.fails(1, &["-c", ".mode csv t"]);
+    assert!(refused.contains("only the mode insert takes a table"), "{refused}");
+}
+
+#[test]
+fn the_text_for_null_is_chosen() {
+    let world = World::new();
+    let shown = |mode| {
+        let text = format!(".nullvalue N/A\n.mode {mode}\nSELECT NULL AS a, 'N/A' AS b;\n");
+        world.fed_ok(&[], &text)
+    };
+    assert_eq!(shown("csv"), "a,b\nN/A,\"N/A\"\n");
+    assert!(shown("table").contains("│ N/A │ N/A │"));
+    assert!(shown("markdown").contains("| N/A | N/A |"));
+    assert!(shown("line").contains("a = N/A"));
+    assert!(shown("jsonl").contains("\"a\":null"));
+}
+
+#[test]
+fn results_go_to_a_file_once_or_always() {
+    let world = World::new();
+    let text = ".mode csv\n.once 'a b.csv'\nSELECT 1 AS x;\nSELECT 2 AS x;\n.output c.csv\n\
+                SELECT 3 AS x;\nSELECT 4 AS x;\n.output\nSELECT 5 AS x;\n";
+    assert_eq!(world.fed_ok(&[], text), "x\n2\nx\n5\n");
+    let read = |name| std::fs::read_to_string(world.file(name)).unwrap();
+    assert_eq!(read("a b.csv"), "x\n1\n");
+    assert_eq!(read("c.csv"), "x\n3\nx\n4\n");
+}
+
+#[test]
+fn commands_of_the_system_and_directories() {
+    let world = World::new();
+    std::fs::create_dir(world.file("sub")).unwrap();
+    world.write("sub/numbers.csv", "n\n41\n1\n");
+    let text =
+        ".cd sub\n.shell echo 'a;b' | tr a c\n.mode csv\nSELECT sum(n) AS s FROM 'numbers.csv';";
+    assert_eq!(world.fed_ok(&[], text), "c;b\ns\n42\n");
+    let missing = world.fails(1, &["-c", ".cd nowhere"]);
+    assert!(missing.starts_with("error: nowhere: "), "{missing}");
+    assert!(world.fails(1, &["-c", ".shell exit 3"]).contains("exit 3: exit status: 3"));
+}
+
+#[test]
+fn a_dump_makes_the_database_anew() {
+    let world = World::new();
+    let made = "
+        CREATE SCHEMA s;
+        CREATE TABLE t (id BIGINT PRIMARY KEY, txt VARCHAR DEFAULT 'x', d DATE, at TIMESTAMP,
+            f DOUBLE, m DECIMAL(9, 2), b BOOLEAN, l BIGINT[], bin BLOB, iv INTERVAL, u UUID,
+            n STRUCT(\"a'b\" VARCHAR[], d DATE), mp MAP(VARCHAR, BLOB));
+        INSERT INTO t VALUES
+            (1, 'it''s;\n', DATE '2024-02-29', TIMESTAMP '2024-01-01 01:02:03.5', 0.1, 12.34, true,
+             [1, NULL], 'a\\x00'::BLOB, INTERVAL '1 month 2 days', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+             {'a''b': ['x, y', NULL, 'z'''], 'd': DATE '2024-03-01'}, MAP {'k,': 'b\\xFF'::BLOB}),
+            (2, NULL, NULL, NULL, 'nan', -0.5, false, [], NULL, NULL, NULL, NULL, '{}');
+        CREATE TABLE s.\"Big one\" AS SELECT range AS i, range / 7.0::DOUBLE AS q FROM range(1234);
+        CREATE SEQUENCE q START 5;
+        SELECT nextval('q');
+        CREATE VIEW v AS SELECT id + 1 AS next FROM t;
+        CREATE MACRO twice(x) AS x * 2;";
+    world.fed_ok(&["db"], &format!("{made} SHARE;"));
+    let dump = world.ok(&["db", "-c", ".dump"]);
+    world.fed_ok(&["again"], &format!("{dump} SHARE;"));
+    for sql in [
+        "SELECT * FROM t ORDER BY id",
+        "SELECT count(*), sum(i), sum(q) FROM s.\"Big one\"",
+        "SELECT * FROM v ORDER BY next",
+        "SELECT twice(21), nextval('q')",
+        "DESCRIBE t",
+    ] {
+        let shown = |name| world.ok(&["sql", name, sql, "--scratch", "-m", "csv"]);
+        assert_eq!(shown("db"), shown("again"), "{sql}");
+    }
+    assert_eq!(world.ok(&["again", "-c", ".dump"]), dump);
+    let part = world.ok(&["db", "-c", ".dump t"]);
+    assert!(part.starts_with("INSERT INTO t VALUES (1, 'it''s;\n', '2024-02-29', "), "{part}");
+    assert_eq!(part.matches("INSERT").count(), 1);
+}
+
+#[test]
+fn syntax_errors_show_their_line() {
+    let world = World::new();
+    let error = world.fails(1, &["sql", "SELECT 1;\nSELECT a FRM t u v"]);
+    let lines: Vec<_> = error.lines().collect();
+    assert!(lines[0].starts_with("error: line 2, column "), "{error}");
+    assert_eq!(lines[1], "  SELECT a FRM t u v");
+    assert!(lines[2].trim_start() == "^" && lines[2].len() < lines[1].len() + 1, "{error}");
+}
