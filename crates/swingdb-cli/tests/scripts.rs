@@ -284,7 +284,8 @@ fn a_dump_makes_the_database_anew() {
             n STRUCT(\"a'b\" VARCHAR[], d DATE), mp MAP(VARCHAR, BLOB));
         INSERT INTO t VALUES
             (1, 'it''s;\n', DATE '2024-02-29', TIMESTAMP '2024-01-01 01:02:03.5', 0.1, 12.34, true,
-             [1, NULL], 'a\\x00'::BLOB, INTERVAL '1 month 2 days', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
+             [1, NULL], 'a\\x00'::BLOB, INTERVAL '1 month 2 days',
+             'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11',
              {'a''b': ['x, y', NULL, 'z'''], 'd': DATE '2024-03-01'}, MAP {'k,': 'b\\xFF'::BLOB}),
             (2, NULL, NULL, NULL, 'nan', -0.5, false, [], NULL, NULL, NULL, NULL, '{}');
         CREATE TABLE s.\"Big one\" AS SELECT range AS i, range / 7.0::DOUBLE AS q FROM range(1234);

@@ -1,6 +1,6 @@
-//! Values separated by commas or tabs, after RFC 4180: a header, quotes where needed, NULL as an empty
-//! field (or as the text that was chosen for it) and the empty string as `""`, so that both come back
-//! as what they were.
+//! Values separated by commas or tabs, after RFC 4180: a header, quotes where needed, NULL as an
+//! empty field (or as the text that was chosen for it) and the empty string as `""`, so that both
+//! come back as what they were.
 
 use super::cells::Cells;
 use crate::failure::Outcome;

@@ -1,5 +1,5 @@
-//! Text that does not fit on the terminal goes through a pager: `$SWINGDB_PAGER`, else `$PAGER`, else
-//! `less`. Where there is none it is printed as it is.
+//! Text that does not fit on the terminal goes through a pager: `$SWINGDB_PAGER`, else `$PAGER`,
+//! else `less`. Where there is none it is printed as it is.
 
 use crate::failure::Outcome;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 /// The default program.
 const LESS: &str = "less";
-/// Ends by itself where all fits, shows colours, cuts long lines, and leaves the text on the screen.
+/// Ends by itself where all fits, shows colours, cuts long lines, leaves the text on the screen.
 const LESS_OPTIONS: &str = "FRSX";
 
 /// Holds text back until it is known whether it fits.
