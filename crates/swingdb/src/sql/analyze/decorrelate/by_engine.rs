@@ -201,13 +201,13 @@ fn holds_back(node: &LogicalPlan) -> Result<bool> {
 fn keeps_conditions(join: JoinType) -> (bool, bool) {
     match join {
         JoinType::Inner => (false, false),
-        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
-            (false, true)
-        }
-        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
-            (true, false)
-        }
+        JoinType::Left | JoinType::LeftMark => (false, true),
+        JoinType::Right | JoinType::RightMark => (true, false),
         JoinType::Full => (true, true),
+        // Those that INTERSECT and EXCEPT stand for: the engine renames their columns above.
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::RightSemi | JoinType::RightAnti => {
+            (true, true)
+        }
     }
 }
 
