@@ -183,8 +183,23 @@ class Run:
             lambda: f"SELECT {self.aggregate(inner)} FROM {table} WHERE {where}",
             lambda: f"SELECT {self.aggregate(inner)} FROM {table} WHERE {where} "
                     f"GROUP BY {self.grouping(inner)}",
+            lambda: self.of_all_rows(table, inner, where),
             lambda: f"SELECT {self.rng.choice(inner.columns)} FROM {table} WHERE {where} "
                     f"UNION ALL SELECT {self.rng.choice(outer.columns)}",
+        )()
+
+    def of_all_rows(self, table, inner, where):
+        """Aggregates of all rows, which have a row of none, below something else."""
+        rows = f"FROM {table} WHERE {where}"
+        value = self.aggregate(inner)
+        having = f"{self.aggregate(inner)} {self.operator()} {self.number()}"
+        return self.pick(
+            lambda: f"SELECT {value} {rows} HAVING {having}",
+            lambda: f"SELECT {self.number()} {rows} HAVING count(*) = 0",
+            lambda: f"SELECT DISTINCT {value} {rows}",
+            lambda: f"SELECT {value} {rows} ORDER BY 1 LIMIT 1",
+            lambda: f"SELECT count(n) FROM (SELECT {value} AS n {rows}) q",
+            lambda: f"SELECT n FROM (SELECT {value} AS n {rows}) q WHERE n <> {self.number()}",
         )()
 
     def single(self, outer, depth):
@@ -196,6 +211,8 @@ class Run:
         where = self.tied(inner, outer, depth)
         if self.chance(0.6):
             return f"(SELECT {self.aggregate(inner)} FROM {table} WHERE {where})"
+        if self.chance(0.4):
+            return f"({self.of_all_rows(table, inner, where)})"
         order = f"ORDER BY 1 {self.direction()} LIMIT 1 {self.pick('', 'OFFSET 1')}"
         return f"(SELECT {self.value(inner)} FROM {table} WHERE {where} {order})"
 
@@ -312,6 +329,8 @@ class Run:
         items = [self.value(scope) for _ in range(count)]
         if self.chance(0.25):
             items[0] = self.single(scope, 1)
+        if self.chance(0.2):
+            items[-1] = f"CAST(({self.membership(scope, 1)}) AS INT)"
         distinct = self.pick("", "", "DISTINCT ")
         return f"SELECT {distinct}{', '.join(items)} FROM {table}{where}", count
 

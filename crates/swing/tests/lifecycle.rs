@@ -181,8 +181,13 @@ fn addresses_stay_valid_after_their_area_is_closed() {
     fill(&area, data_at(0), DATA, 1);
     area.publish(Publish::Committed, b"").unwrap();
     fill(&area, data_at(1), DATA, 2);
+    // Memory that is kept for the next stores goes, though others still read.
+    fill(&area, data_at(2), 3 * DATA, 9);
+    area.discard(range(data_at(2), 3 * DATA)).unwrap();
+    assert!(allocated(&h, "a") > 2 * DATA);
     let mapping = area.mapping().clone();
     drop(area);
+    assert_eq!(allocated(&h, "a"), 2 * DATA);
     let next = h.ns.open_area(&name("a")).unwrap();
     fill(&next, data_at(0), 2 * DATA, 3);
     next.publish(Publish::Committed, b"").unwrap();

@@ -114,6 +114,14 @@ impl Group {
         ticket
     }
 
+    /// Nobody knows what has become of it.
+    pub fn fail(&mut self, error: &Error) {
+        (self.newest, self.since) = (None, None);
+        for member in std::mem::take(&mut self.members) {
+            member.ticket.settle(Err(error.clone()));
+        }
+    }
+
     /// The state that has all of it was published.
     pub fn published(&mut self) -> Published {
         (self.newest, self.since) = (None, None);

@@ -5,7 +5,7 @@
 //! so everything that reads it goes on.
 //!
 //! What only a writer needs lies in a slot that a transaction takes out and puts back; whoever
-//! finds it empty waits, for at most [`WRITER_WAIT`].
+//! finds it empty waits, for at most [`super::WRITER_WAIT`] (`slot.rs`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,9 +23,10 @@ use super::commit::{MAX_LEFT_BY_COMMITS, read_state};
 use super::durable::{Disk, Loading};
 use super::group::Ticket;
 use super::info::{StoreInfo, TableInfo};
+use super::slot::{Held, Slot};
 use super::space::{Ground, Space, corrupt};
 use super::translate::{create_error, derive_error, hook_error, open_error, suggest};
-use super::txn::{WRITER_WAIT, WriteTxn};
+use super::txn::WriteTxn;
 
 /// What SQLite and DuckDB call a database without a name.
 pub const MEMORY: &str = ":memory:";
@@ -72,11 +73,11 @@ pub(super) struct Inner {
     pub(super) loading: Mutex<Option<Arc<Loading>>>,
     /// The snapshot, for cloning from it and as the place where an area is derived.
     snapshot: Mutex<Option<Snapshot>>,
-    slot: Mutex<Slot>,
+    pub(super) slot: Mutex<Slot>,
     /// Wakes who waits for the writer.
-    free: Condvar,
+    pub(super) free: Condvar,
     /// Wakes who waits for the publish of a group.
-    told: Condvar,
+    pub(super) told: Condvar,
     /// The process that opened it: in a forked child only reading goes on.
     pub(super) pid: u32,
 }
@@ -87,13 +88,6 @@ impl Drop for Inner {
             log::warn!("the last changes of a database are not in its store: {error}");
         }
     }
-}
-
-struct Slot {
-    writer: Option<Box<Writer>>,
-    closed: bool,
-    /// Threads that wait for the writer.
-    waiting: usize,
 }
 
 impl Store {
@@ -175,7 +169,7 @@ impl Store {
             origin,
             latest: RwLock::new(Arc::new(catalog)),
             snapshot: Mutex::new(snapshot),
-            slot: Mutex::new(Slot { writer: Some(writer), closed: false, waiting: 0 }),
+            slot: Mutex::new(Slot::new(writer)),
             free: Condvar::new(),
             told: Condvar::new(),
             disk: Mutex::new(None),
@@ -253,18 +247,6 @@ impl Store {
         self.disk().is_some_and(|disk| disk.with_each_commit())
     }
 
-    /// Whether others wait for the writer.
-    pub(super) fn others_wait(&self) -> bool {
-        self.inner.slot.lock().waiting > 0
-    }
-
-    /// Outcomes were written to tickets: those who wait for one look again. Takes the slot's lock,
-    /// so that nobody is between looking and waiting.
-    pub(super) fn wake_told(&self) {
-        drop(self.inner.slot.lock());
-        self.inner.told.notify_all();
-    }
-
     /// Waits until a transaction that joined a group was published; publishes the group where
     /// nobody else is about to.
     pub(super) fn wait_for(&self, ticket: &Ticket) -> Result<u64> {
@@ -274,7 +256,7 @@ impl Store {
                 return outcome;
             }
             if slot.waiting == 0
-                && let Some(mut writer) = slot.writer.take()
+                && let Some(mut writer) = slot.take(self)
             {
                 drop(slot);
                 self.flush(&mut writer);
@@ -301,7 +283,7 @@ impl Store {
 
     fn transaction(
         &self,
-        writer: Box<Writer>,
+        writer: Held,
         ground: Result<Arc<Ground>>,
         base: Arc<Catalog>,
     ) -> Result<WriteTxn> {
@@ -321,85 +303,10 @@ impl Store {
         if !much || self.inner.pid != std::process::id() || self.loading().is_some() {
             return;
         }
-        let Some(mut writer) = self.inner.slot.lock().writer.take() else { return };
+        let Some(mut writer) = self.inner.slot.lock().take(self) else { return };
         self.flush(&mut writer);
         writer.give_back_dropped(&self.latest());
         self.give_back(writer);
-    }
-
-    /// Takes the writer's slot, when the database is in memory whole.
-    fn take_writer(&self) -> Result<Box<Writer>> {
-        self.check_process()?;
-        self.loaded()?;
-        self.take_slot()
-    }
-
-    /// That it is not a forked child. Looked at before the locks, which another thread may have
-    /// held when the process forked.
-    fn check_process(&self) -> Result<()> {
-        if self.inner.pid == std::process::id() { Ok(()) } else { Err(Error::Forked) }
-    }
-
-    /// Takes the writer's slot; what was committed before is published then.
-    fn take_slot(&self) -> Result<Box<Writer>> {
-        let mut writer = self.take_slot_as_it_is()?;
-        self.flush(&mut writer);
-        Ok(writer)
-    }
-
-    fn take_slot_as_it_is(&self) -> Result<Box<Writer>> {
-        self.check_process()?;
-        let deadline = Instant::now() + WRITER_WAIT;
-        let mut slot = self.inner.slot.lock();
-        slot.waiting += 1;
-        let taken = loop {
-            if slot.closed {
-                break Err(Error::Closed { what: "database" });
-            }
-            if let Some(writer) = slot.writer.take() {
-                break Ok(writer);
-            }
-            if self.inner.free.wait_until(&mut slot, deadline).timed_out() {
-                let name = self.name().unwrap_or("(unnamed)").to_owned();
-                break Err(Error::Busy { name, pid: None, command: None });
-            }
-        };
-        slot.waiting -= 1;
-        if taken.is_err() {
-            // Those who left the publish to this one do it themselves.
-            self.inner.told.notify_all();
-        }
-        taken
-    }
-
-    pub(super) fn give_back(&self, mut writer: Box<Writer>) {
-        let mut slot = self.inner.slot.lock();
-        // A store that was closed meanwhile gives up its area with the writer.
-        if slot.closed {
-            drop(slot);
-            self.flush(&mut writer);
-            drop(writer);
-            self.wake_told();
-            return;
-        }
-        let alone = slot.waiting == 0;
-        slot.writer = Some(writer);
-        if alone {
-            self.inner.told.notify_all();
-        } else {
-            self.inner.free.notify_one();
-        }
-    }
-
-    /// Runs `work` with the writer's slot held.
-    pub(super) fn with_writer<T>(
-        &self,
-        work: impl FnOnce(&mut Writer, &Catalog) -> Result<T>,
-    ) -> Result<T> {
-        let mut writer = self.take_writer()?;
-        let result = work(&mut writer, &self.latest());
-        self.give_back(writer);
-        result
     }
 
     /// Area and heap of the store; derived from the snapshot with the first call.
@@ -470,7 +377,7 @@ impl Store {
         result
     }
 
-    fn refresh_with(&self, writer: &mut Box<Writer>, origin: &AreaName) -> Result<bool> {
+    fn refresh_with(&self, writer: &mut Writer, origin: &AreaName) -> Result<bool> {
         if writer.published || writer.changed || writer.ground.is_some() {
             return Err(Error::transaction(
                 "this snapshot has changes of its own or was shared; take a new snapshot instead",
@@ -483,7 +390,7 @@ impl Store {
         if is_newer {
             let (snapshot, catalog, fresh) = take_snapshot(&self.inner.namespace, origin)?;
             // With it goes the old area, which nothing was written to.
-            *writer = fresh;
+            *writer = *fresh;
             *self.inner.snapshot.lock() = Some(snapshot);
             self.install(Arc::new(catalog));
         }

@@ -34,6 +34,7 @@ mod rowids;
 mod rows;
 mod segment;
 mod sequences;
+mod slot;
 mod space;
 mod stats;
 mod table;

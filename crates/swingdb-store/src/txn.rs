@@ -18,6 +18,7 @@ use super::checks::Checker;
 use super::commit::Committed;
 use super::handle::{Store, Writer};
 use super::segment::Segment;
+use super::slot::Held;
 use super::space::{Blocks, Foreign, Ground};
 use super::table::Table;
 
@@ -61,7 +62,7 @@ pub(super) struct Effects {
 pub struct WriteTxn {
     pub(super) store: Store,
     /// Taken from the store for the time of the transaction; `None` only after the end.
-    pub(super) writer: Option<Box<Writer>>,
+    pub(super) writer: Option<Held>,
     pub(super) ground: Arc<Ground>,
     /// Announces stores into the area: a fork without one leaves the child a stable view.
     _session: swing::WriteSession,
@@ -81,12 +82,7 @@ pub struct WriteTxn {
 }
 
 impl WriteTxn {
-    pub(super) fn new(
-        store: Store,
-        writer: Box<Writer>,
-        ground: Arc<Ground>,
-        base: Arc<Catalog>,
-    ) -> Self {
+    pub(super) fn new(store: Store, writer: Held, ground: Arc<Ground>, base: Arc<Catalog>) -> Self {
         Self {
             store,
             writer: Some(writer),
@@ -275,7 +271,7 @@ impl WriteTxn {
     /// The end of a transaction that has changed nothing. What it has read of a group it must not
     /// tell before the group is published (INV-DB-14).
     fn end_unchanged(mut self) -> Result<Option<u64>> {
-        let grouped = |writer: &mut Box<Writer>| self.grouped && !writer.group.is_empty();
+        let grouped = |writer: &mut Held| self.grouped && !writer.group.is_empty();
         let Some(mut writer) = self.writer.take_if(grouped) else { return Ok(None) };
         self.forget(&mut writer);
         let (store, ticket) = (self.store.clone(), writer.group.attend());

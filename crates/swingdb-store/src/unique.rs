@@ -36,6 +36,10 @@ type Key = (u64, usize);
 pub(super) struct Indexes {
     sets: HashMap<Key, KeySet>,
     log: Vec<Logged>,
+    /// They are being changed; still set when that has ended in a panic.
+    at_work: bool,
+    /// A change has ended in a panic: the log does not say what has to be undone.
+    torn: bool,
 }
 
 /// Shards of a set, by the first [`SHARD_BITS`] of the hashes.
@@ -194,6 +198,14 @@ impl Indexes {
 
     /// Undoes everything since `mark`.
     pub fn rollback(&mut self, mark: usize) {
+        self.torn |= self.at_work;
+        if self.torn {
+            // Marks of before mean nothing any more.
+            (self.sets, self.log, self.at_work) = Default::default();
+            self.torn = mark > 0;
+            return;
+        }
+        self.at_work = true;
         while self.log.len() > mark {
             match self.log.pop() {
                 Some(Logged::Built(key)) => {
@@ -208,11 +220,16 @@ impl Indexes {
                 None => {}
             }
         }
+        self.at_work = false;
     }
 
     /// Keeps what was done.
     pub fn commit(&mut self) {
+        if self.at_work {
+            self.sets.clear();
+        }
         self.log.clear();
+        (self.at_work, self.torn) = (false, false);
     }
 
     /// Forgets the indexes of a table whose constraints changed or that is gone.
@@ -224,11 +241,13 @@ impl Indexes {
     /// before.
     pub fn apply(&mut self, change: &Change<'_>) -> Result<()> {
         let mark = self.mark();
+        self.at_work = true;
         let result = change.added.iter().try_for_each(|(index, batches)| {
             let all = change.before.constraints();
             let constraint = all.get(*index).ok_or_else(|| Error::internal("no constraint"))?;
             self.apply_one(change, (change.before.id(), *index), constraint, batches)
         });
+        self.at_work = false;
         if result.is_err() {
             self.rollback(mark);
         }
@@ -480,4 +499,42 @@ pub(super) fn keys_of(
     constraint: &Constraint,
 ) -> Result<Vec<Vec<ArrayRef>>> {
     segments.iter().map(|segment| key_arrays(segment, constraint)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds an index that has one hash.
+    fn build(indexes: &mut Indexes, key: Key) {
+        let mut set = KeySet::default();
+        set.add(7);
+        indexes.sets.insert(key, set);
+        indexes.log.push(Logged::Built(key));
+    }
+
+    /// INV-DB-15: what a panic left half changed is not believed, nor are the marks of before.
+    #[test]
+    fn after_a_panic_indexes_are_made_anew() {
+        let mut indexes = Indexes::default();
+        build(&mut indexes, (1, 0));
+        let mark = indexes.mark();
+        build(&mut indexes, (2, 0));
+        indexes.at_work = true; // What a panic in `apply` leaves.
+        indexes.rollback(mark);
+        assert!(indexes.sets.is_empty() && !indexes.at_work);
+        // Three that were made after the mark: its number alone would keep the first.
+        for table in 3..6 {
+            build(&mut indexes, (table, 0));
+        }
+        indexes.rollback(mark);
+        assert!(indexes.sets.is_empty(), "{:?}", indexes.sets.keys());
+        indexes.rollback(0);
+        build(&mut indexes, (6, 0));
+        indexes.rollback(1);
+        assert_eq!(indexes.sets.len(), 1, "as before again");
+        indexes.at_work = true;
+        indexes.commit();
+        assert!(indexes.sets.is_empty() && !indexes.torn && !indexes.at_work);
+    }
 }

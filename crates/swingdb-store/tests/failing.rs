@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use recorder::{Failure, Loss, Recorder};
+use recorder::{Failure, Loss, PANIC, Recorder};
 use swing::Namespace;
 use swing_tier::LogOptions;
 use swing_tier::storage::Storage;
@@ -237,6 +237,65 @@ fn a_checkpoint_that_fails_leaves_the_last_one_and_memory() {
     with_each_failure(|recorder, failure, context| {
         work(recorder, failure, context, Durability::Manual);
     });
+}
+
+/// INV-DB-15: a commit that panics, at each of its operations in turn.
+#[test]
+fn after_a_panic_in_a_commit_nothing_is_changed_and_the_last_state_is_there() {
+    for after in 0..MAX_OPERATIONS {
+        let (recorder, (folder, namespace)) = (Recorder::new(after), memory());
+        let store = open(&namespace, &recorder, Durability::Commit).unwrap();
+        let (before, result) = change(&store, 0, &Model::new());
+        result.unwrap();
+        recorder.fail(Failure { after, times: 1, errno: PANIC });
+        let panics = std::thread::scope(|scope| {
+            let (sent, told) = std::sync::mpsc::channel();
+            let (store, before) = (&store, &before);
+            let commits = scope.spawn(move || {
+                let mut txn = store.begin().unwrap();
+                put(&mut txn, "t1", 1000).unwrap();
+                sent.send(()).unwrap();
+                // Until the other thread waits for this one.
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                txn.commit().unwrap();
+            });
+            told.recv().unwrap();
+            let begun = std::time::Instant::now();
+            // It may have to publish a group that the other thread joined, and panics then itself.
+            let begins = || store.begin().map(WriteTxn::rollback);
+            let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(begins));
+            assert!(begun.elapsed() < std::time::Duration::from_secs(10), "it waits for nobody");
+            let committed = commits.join();
+            let panics = committed.is_err();
+            assert_eq!(!matches!(waited, Ok(Ok(()))), panics, "{after}");
+            if panics {
+                if let Ok(waited) = waited {
+                    assert!(matches!(waited.err(), Some(Error::Internal { .. })), "{after}");
+                }
+                assert_eq!(contents(store).unwrap(), *before, "{after}: the last state is read");
+                assert!(matches!(store.begin().err(), Some(Error::Internal { .. })), "{after}");
+                assert!(matches!(store.share().err(), Some(Error::Internal { .. })), "{after}");
+                assert!(store.checkpoint().is_err(), "{after}");
+            }
+            panics
+        });
+        recorder.pause();
+        let mut next = before.clone();
+        next.insert("t1".to_owned(), 1000);
+        let on_disk = after_power_cut(&recorder, Loss::Everything);
+        let right = on_disk == next || (panics && on_disk == before);
+        assert!(right, "{after}: {on_disk:?}");
+        drop(store);
+        let store = open(&namespace, &recorder, Durability::Commit);
+        let found = contents(&store.unwrap_or_else(|e| panic!("{after}: {e}"))).unwrap();
+        assert!(found == next || (panics && found == before), "{after}: opened again: {found:?}");
+        drop(folder);
+        if !panics {
+            assert!(after > 2, "a commit has operations");
+            return;
+        }
+    }
+    panic!("so many operations");
 }
 
 /// A store with some tables, closed.

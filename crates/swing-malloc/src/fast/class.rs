@@ -127,9 +127,8 @@ mod tests {
 
     #[test]
     fn every_length_gets_the_smallest_class_that_holds_it() {
-        for len in
-            (0..70_000_u64).chain((17..40).flat_map(|s| [(1 << s) - 1, 1 << s, (1 << s) + 1]))
-        {
+        let small = (0..70_000_u64).step_by(if cfg!(miri) { 97 } else { 1 });
+        for len in small.chain((17..40).flat_map(|s| [(1 << s) - 1, 1 << s, (1 << s) + 1])) {
             let class = class_of(len).unwrap();
             assert!(size_of(class) >= len, "{len}");
             assert!(class == 0 || size_of(class - 1) < len.max(1), "{len} class {class}");

@@ -64,9 +64,12 @@ pub struct Failure {
     pub after: u64,
     /// How many operations fail from there on.
     pub times: u64,
-    /// The operating system's reason.
+    /// The operating system's reason, or [`PANIC`].
     pub errno: i32,
 }
+
+/// In place of an error number: the operation panics, as a check does that fails.
+pub const PANIC: i32 = -1;
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -224,6 +227,7 @@ impl Inner {
             } else if failure.times > 0 {
                 failure.times -= 1;
                 self.failed += 1;
+                assert!(failure.errno != PANIC, "what a broken invariant does: {action}");
                 return Err(IoError::new(action, path, Cause::Os(failure.errno)));
             }
         }

@@ -61,7 +61,12 @@ impl Core {
                 }
             }
         }
-        let given = if linked && !others_map { self.give_back(&mut state) } else { Ok(()) };
+        let given = match (linked, others_map) {
+            (true, false) => self.give_back(&mut state),
+            // What the addresses show is leased; everything else can go.
+            (true, true) => self.reclaim_locked(&mut state),
+            (false, _) => Ok(()),
+        };
         let stays = self.name.is_some() && state.manifests.committed.is_some();
         if stays {
             // Also if something could not be given back now: the next owner does it.

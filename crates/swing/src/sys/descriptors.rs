@@ -25,6 +25,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use crate::sys::block_signals::Quiet;
+use crate::sys::limits::{self, Limit};
 
 /// Behind standard input, output and error.
 const LEAST: RawFd = 3;
@@ -50,7 +51,7 @@ static PLACING: AtomicU32 = AtomicU32::new(0);
 /// For libraries that define `close` and its relatives for the whole process: they must ask
 /// [`is_programs`] and [`unless_own`], and close what this library closes by [`close_own`].
 pub fn keep_apart() {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limits::limit(Limit::Descriptors);
     let half = limit.map_or(APART, |limit| RawFd::try_from(limit / 2).unwrap_or(APART));
     FROM.store(half.clamp(LEAST + 1, APART), Ordering::SeqCst);
 }

@@ -16,6 +16,7 @@ use crate::model::error::{Fault, Result};
 use crate::model::units::ByteLen;
 use crate::sys::descriptors;
 use crate::sys::kept_file::{Access, Here, KeptFile, proc_path};
+use crate::sys::limits::{self, Limit};
 use crate::sys::strict::strict_assert;
 use crate::sys::sync::Mutex;
 
@@ -369,8 +370,7 @@ pub(crate) fn try_lock(file: impl AsFd, exclusive: bool, path: &Path) -> Result<
 /// Whether this process may make a file reach so far. Beyond its limit on lengths of files the
 /// kernel ends a process by SIGXFSZ, also where it writes into what a file has already.
 pub(crate) fn may_reach(end: u64) -> bool {
-    let most = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-    most.is_none_or(|most| end <= most)
+    limits::limit(Limit::FileLength).is_none_or(|most| end <= most)
 }
 
 fn check_reach(end: u64, what: &'static str, path: &Path) -> Result<()> {

@@ -16,6 +16,7 @@ pub mod file_lock;
 pub(crate) mod first_page;
 pub(crate) mod futex;
 pub(crate) mod kept_file;
+pub(crate) mod limits;
 pub(crate) mod memfd;
 pub(crate) mod memory_limits;
 pub(crate) mod notifier;

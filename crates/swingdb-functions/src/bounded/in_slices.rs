@@ -38,7 +38,7 @@ fn cost(name: &str) -> Option<Cost> {
 }
 
 /// Whether the second argument of a function of the engine is a regular expression.
-fn takes_pattern(name: &str) -> bool {
+pub(super) fn takes_pattern(name: &str) -> bool {
     matches!(
         name,
         "regexp_like" | "regexp_match" | "regexp_count" | "regexp_instr" | "regexp_replace"

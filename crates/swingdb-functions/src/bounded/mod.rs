@@ -36,7 +36,7 @@ use datafusion::logical_expr::{
 use swingdb_common::runtime::memory::reserve;
 
 use crate::bounded::concat::{CONCAT_OPERATOR, concat_operator};
-use crate::bounded::in_slices::in_slices;
+use crate::bounded::in_slices::{in_slices, takes_pattern};
 use crate::bounded::size::{Growth, Size};
 
 /// Results up to this size are not asked for: the buffers of the engine itself are larger.
@@ -209,6 +209,10 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        if takes_pattern(self.inner.name()) && !matches!(args.get(1), Some(Expr::Literal(..))) {
+            // An operator, which `regexp_like` would become, keeps all patterns of a batch.
+            return Ok(ExprSimplifyResult::Original(args));
+        }
         self.inner.simplify(args, info)
     }
 
@@ -272,5 +276,31 @@ impl ExtensionOptions for MemoryLeft {
 
     fn entries(&self) -> Vec<ConfigEntry> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{Field, Schema};
+    use datafusion::prelude::col;
+
+    use super::*;
+
+    /// As an operator it would compile the patterns of all rows of a batch, and keep them.
+    #[test]
+    fn patterns_of_rows_stay_with_the_function() {
+        let fields = ["s", "p"].map(|name| Field::new(name, DataType::Utf8, true));
+        let schema = DFSchema::try_from(Schema::new(fields.to_vec())).unwrap();
+        let info = SimplifyContext::builder().with_schema(Arc::new(schema)).build();
+        let becomes_operator = |pattern: Expr| {
+            let call = ScalarFunction::new_udf(regexp_like(), vec![col("s"), pattern]);
+            let bounded = bounded_expr(Expr::ScalarFunction(call)).unwrap();
+            let Expr::ScalarFunction(ScalarFunction { func, args }) = bounded else {
+                panic!("{bounded}")
+            };
+            matches!(func.simplify(args, &info).unwrap(), ExprSimplifyResult::Simplified(_))
+        };
+        assert!(becomes_operator(lit("a")));
+        assert!(!becomes_operator(col("p")));
     }
 }

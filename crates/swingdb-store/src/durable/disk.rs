@@ -12,11 +12,12 @@
 //! taken back to.
 
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use swing_tier::{Batch, CommitError, Log, MAX_BATCH_RECORDS, RecordId};
 use swingdb_common::error::{Result, StoreProblem};
 
@@ -90,6 +91,33 @@ struct State {
     broken: bool,
 }
 
+/// A change of the state. A panic meanwhile leaves it half changed: the store takes nothing more.
+struct Change<'a> {
+    state: MutexGuard<'a, State>,
+    /// The thread was unwinding already: what it does meanwhile may well succeed.
+    unwinding: bool,
+}
+
+impl Deref for Change<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Change<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.state.broken |= std::thread::panicking() && !self.unwinding;
+    }
+}
+
 /// The open store of a database.
 #[derive(Debug)]
 pub(crate) struct Disk {
@@ -149,13 +177,17 @@ impl Disk {
         self.durability == Durability::Commit
     }
 
+    fn change(&self) -> Change<'_> {
+        Change { state: self.state.lock(), unwinding: std::thread::panicking() }
+    }
+
     /// Brings the store to the state `catalog`, unless it is there already.
     ///
     /// With `undoable` the caller may [`Disk::take_back`] what was written, or says with
     /// [`Disk::keep`] that it does not.
     pub fn bring_to(&self, catalog: &Catalog, undoable: bool) -> Result<CheckpointInfo> {
         let start = Instant::now();
-        let mut state = self.state.lock();
+        let mut state = self.change();
         if state.broken {
             let message = "an earlier commit failed half way; close the database and open it again";
             return Err(problem(&self.path, StoreProblem::Unknown, message));
@@ -240,13 +272,13 @@ impl Disk {
 
     /// The state of the last [`Disk::bring_to`] was published: it stays.
     pub fn keep(&self) {
-        self.state.lock().undo = None;
+        self.change().undo = None;
     }
 
     /// The state of the last [`Disk::bring_to`] was not published: the log goes back to the one
     /// before. Where that fails, the store takes nothing more until it is opened anew.
     pub fn take_back(&self) -> Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.change();
         let Some(mut undo) = state.undo.take() else { return Ok(()) };
         undo.written.forget();
         let alive = undo.dead.len();
@@ -272,7 +304,7 @@ impl Disk {
 
     /// Frees records that wait for the next commit; for the end.
     pub fn finish(&self) -> Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.change();
         // While a commit is under way, what it replaced has to stay.
         let busy = state.undo.is_some();
         if busy || state.pending.is_empty() || state.broken || state.head.is_none() {

@@ -40,6 +40,7 @@ use crate::sql::optimize::equal_keys::EqualKeys;
 use crate::sql::optimize::functional_dependencies::{Dependencies, DistinctGroups};
 use crate::sql::optimize::grouping_sets::GROUPING_SETS;
 use crate::sql::optimize::join_order::JoinOrder;
+use crate::sql::optimize::lambda_nulls::LambdaNulls;
 use crate::sql::optimize::not_in::Membership;
 use crate::sql::optimize::offset_sums::OFFSET_SUMS;
 use crate::sql::optimize::steps::in_steps;
@@ -153,6 +154,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             _ => rules.push(rule),
         }
     }
+    rules.push(Arc::new(LambdaNulls) as _);
     in_steps(rules)
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod estimate;
 pub(crate) mod functional_dependencies;
 pub(crate) mod grouping_sets;
 pub(crate) mod join_order;
+pub(crate) mod lambda_nulls;
 pub(crate) mod not_in;
 pub(crate) mod offset_sums;
 pub(crate) mod steps;

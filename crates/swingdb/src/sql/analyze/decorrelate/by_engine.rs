@@ -137,6 +137,7 @@ pub(crate) fn pulls_up(subquery: &Subquery, mut pull: PullUpCorrelatedExpr) -> R
     let is_membership = !pull.need_handle_count_bug;
     if plan.exists(holds_back)?
         || splits_groups(plan, is_membership)?
+        || forgets_row_of_none(plan, !is_membership)?
         || shared_parts::is_volatile(plan)?
     {
         return Ok(false);
@@ -200,13 +201,13 @@ fn holds_back(node: &LogicalPlan) -> Result<bool> {
 fn keeps_conditions(join: JoinType) -> (bool, bool) {
     match join {
         JoinType::Inner => (false, false),
-        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
-            (false, true)
-        }
-        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
-            (true, false)
-        }
+        JoinType::Left | JoinType::LeftMark => (false, true),
+        JoinType::Right | JoinType::RightMark => (true, false),
         JoinType::Full => (true, true),
+        // Those that INTERSECT and EXCEPT stand for: the engine renames their columns above.
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::RightSemi | JoinType::RightAnti => {
+            (true, true)
+        }
     }
 }
 
@@ -234,6 +235,26 @@ fn splits_groups(plan: &LogicalPlan, is_membership: bool) -> Result<bool> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(is_distinct && !is_by_equations && (counts || !is_membership))
+}
+
+/// Whether an aggregate of all rows depends on the rows outside, and its row goes missing where it
+/// aggregates none. Pulled up, it has a row for each key that there is. The engine makes up for the
+/// others where the aggregate is a value, with a list of columns and conditions above it at most.
+fn forgets_row_of_none(plan: &LogicalPlan, is_value: bool) -> Result<bool> {
+    match plan {
+        LogicalPlan::Projection(list) if is_value => forgets_row_of_none(&list.input, true),
+        LogicalPlan::SubqueryAlias(alias) if is_value => forgets_row_of_none(&alias.input, true),
+        LogicalPlan::Filter(filter) if is_value => forgets_row_of_none(&filter.input, true),
+        LogicalPlan::Aggregate(groups) if is_value && groups.group_expr.is_empty() => {
+            forgets_row_of_none(&groups.input, false)
+        }
+        other => other.exists(|node| match node {
+            LogicalPlan::Aggregate(groups) if groups.group_expr.is_empty() => {
+                Ok(!references(&groups.input)?.is_empty())
+            }
+            _ => Ok(false),
+        }),
+    }
 }
 
 /// `column = outside`, either way round.
