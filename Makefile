@@ -230,6 +230,32 @@ bench-fig9: tools ## Throughput of a storing process under snapshots: live hooks
 	$(PY) bench/fig9.py
 	$(PY) bench/experiments.py fig9
 
+# Peers that take part where they are installed: DuckDB and Arrow Flight always do. Others by
+# `make peers`; PostgreSQL and Redis by the system's packages (postgresql, redis-server).
+.PHONY: peers
+peers: tools ## Packages that only some benchmarks compare with, into .venv
+	$(PY) -m pip install --quiet -r requirements/peers.txt
+
+# The paper's sizes: make bench-fig15 FIG15="--rows 170000000", bench-fig18 FIG18="--rows 500000000"
+FIG15 ?=
+FIG17 ?=
+FIG18 ?=
+
+.PHONY: bench-fig15
+bench-fig15: build ## Figures 15, 16: K-means over taxi positions in a process that is not the database's
+	$(PY) bench/paper.py fig15 $(FIG15)
+	$(PY) bench/paper_report.py fig15
+
+.PHONY: bench-fig17
+bench-fig17: build ## Figure 17: average speed in a region for every 15 seconds of 1 to 7 days
+	$(PY) bench/paper.py fig17 $(FIG17)
+	$(PY) bench/paper_report.py fig17
+
+.PHONY: bench-fig18
+bench-fig18: build ## Figures 18, 19: standard deviation of phone bills by selectivity; query, transfer, analysis
+	$(PY) bench/paper.py fig18 $(FIG18)
+	$(PY) bench/paper_report.py fig18
+
 .PHONY: bench-live
 bench-live: tools ## Time of a live hook of an 8 GB owner, and the stalls of its stores
 	$(PY) bench/live.py

@@ -14,7 +14,6 @@ import argparse
 import multiprocessing
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -33,6 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.feather
 import pyarrow.flight
 import pyarrow.parquet
+from redis_client import VALUE_BYTES, Redis, start_server
 
 import swingdb
 
@@ -42,8 +42,6 @@ SIZES = {
     "10 MB": 10 * common.MB, "100 MB": 100 * common.MB, "1 GB": common.GB, "4 GB": 4 * common.GB,
 }
 ROUNDS = 7
-#: A value of Redis has at most 512 MB.
-REDIS_VALUE_BYTES = 256 * common.MB
 QUERY = "SELECT sum(x) FROM t"
 
 
@@ -98,34 +96,6 @@ def take_redis(words: list[str], _connection: Any) -> float:
     redis.close()
     with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
         return pc.sum(stream.read_all()["x"]).as_py()
-
-
-class Redis:
-    """A client with as much of the protocol as SET and GET need."""
-
-    def __init__(self, path: str) -> None:
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(path)
-        self.reader = self.socket.makefile("rb", buffering=common.MB)
-
-    def call(self, *words: bytes | memoryview) -> bytes:
-        """Sends a command; its answer."""
-        self.socket.sendall(b"*%d\r\n" % len(words))
-        for word in words:
-            self.socket.sendall(b"$%d\r\n" % len(word))
-            self.socket.sendall(word)
-            self.socket.sendall(b"\r\n")
-        kind = self.reader.readline()
-        if kind.startswith(b"-"):
-            raise SystemExit(f"Redis: {kind.decode()}")
-        if not kind.startswith(b"$"):
-            return kind
-        return self.reader.read(int(kind[1:]) + 2)[:-2]
-
-    def close(self) -> None:
-        """Ends the connection."""
-        self.reader.close()
-        self.socket.close()
 
 
 class Flight(pyarrow.flight.FlightServerBase):
@@ -190,10 +160,7 @@ class Writer:
         threading.Thread(target=self.flight.serve, daemon=True).start()
         if "Redis, Unix socket" in TAKERS:
             self.redis_path = str(home / "redis")
-            words = ["redis-server", "--port", "0", "--unixsocket", self.redis_path, "--save", ""]
-            self.redis = subprocess.Popen([*words, "--appendonly", "no"], stdout=subprocess.DEVNULL)
-            while not os.path.exists(self.redis_path):
-                time.sleep(0.01)
+            self.redis = start_server(self.redis_path)
 
     def change(self) -> None:
         """What happens between two rounds: one row is another."""
@@ -252,10 +219,10 @@ class Writer:
         with pa.ipc.new_stream(sink, self.arrow.schema) as stream:
             stream.write_table(self.arrow)
         data = memoryview(sink.getvalue())
-        starts = range(0, len(data), REDIS_VALUE_BYTES)
+        starts = range(0, len(data), VALUE_BYTES)
         redis = Redis(self.redis_path)
         for part, start in enumerate(starts):
-            redis.call(b"SET", b"t%d" % part, data[start : start + REDIS_VALUE_BYTES])
+            redis.call(b"SET", b"t%d" % part, data[start : start + VALUE_BYTES])
         redis.close()
         return [self.redis_path, str(len(starts))]
 
