@@ -42,8 +42,8 @@ class Redis:
 
 def start_server(path: str) -> subprocess.Popen:
     """A server on a Unix socket that writes no files."""
-    words = ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no"]
-    server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    words = ["redis-server", "--port", "0", "--unixsocket", path, "--save", ""]
+    server = subprocess.Popen([*words, "--appendonly", "no"], stdout=subprocess.DEVNULL)
     end = time.monotonic() + PATIENCE_S
     while not os.path.exists(path):
         if server.poll() is not None or time.monotonic() > end:
