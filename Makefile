@@ -143,7 +143,8 @@ tour: build ## Run the README's five-minute tour and compare what it prints
 .PHONY: bench
 bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; results under bench/results
 
-OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores export
+OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores export \
+	readers-writer private-copy footprint fig15 fig17 fig18 sql-suites
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
 OF_DISK := probe scan cold commits mapped-random mapped-scan bulk
 
@@ -165,6 +166,29 @@ bench-disk: $(OF_DISK:%=bench-%) ## All benchmarks of the disk
 .PHONY: bench-handover
 bench-handover: build ## Handing a table to another process, against files and pipes
 	$(PY) bench/handover.py --bin $(BIN)
+
+# Shorter: make bench-readers-writer JOB="--rounds 2 --seconds 2"; the programs list their flags by --help.
+JOB ?=
+
+.PHONY: bench-readers-writer
+bench-readers-writer: build ## Readers while one process writes: throughput, age of states, memory; against DuckDB, LMDB, SQLite
+	$(PY) bench/readers_writer.py $(JOB)
+
+.PHONY: bench-private-copy
+bench-private-copy: build ## A private copy of a table with 1 % of its rows changed, against copies, fork, files
+	$(PY) bench/private_copy.py $(JOB)
+
+.PHONY: bench-footprint
+bench-footprint: build ## Memory that the same rows take: DuckDB, Polars, pandas, Arrow
+	$(PY) bench/footprint.py $(JOB)
+
+.PHONY: bench-installed
+bench-installed: wheel ## From pip install to the first answer, and what is installed; needs the network
+	$(PY) bench/installed.py $(JOB)
+
+.PHONY: bench-sql-suites
+bench-sql-suites: build ## ClickBench's queries and db-benchmark on synthetic tables: DuckDB, Polars, DataFusion alone
+	$(PY) bench/sql_suites.py $(JOB)
 
 .PHONY: bench-snapshot
 bench-snapshot: build ## Taking a snapshot at 1 MB, 1 GB, 8 GB; Rust and Python
