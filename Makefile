@@ -171,7 +171,7 @@ bench-handover: build ## Handing a table to another process, against files and p
 JOB ?=
 
 .PHONY: bench-readers-writer
-bench-readers-writer: build ## Readers while one process writes: throughput, age of states, memory; against DuckDB, LMDB, SQLite
+bench-readers-writer: build ## Readers while one process writes, against DuckDB, LMDB, SQLite
 	$(PY) bench/readers_writer.py $(JOB)
 
 .PHONY: bench-private-copy
@@ -187,8 +187,8 @@ bench-installed: wheel ## From pip install to the first answer, and what is inst
 	$(PY) bench/installed.py $(JOB)
 
 .PHONY: bench-sql-suites
-bench-sql-suites: build ## ClickBench's queries and db-benchmark on synthetic tables: DuckDB, Polars, DataFusion alone
-	$(PY) bench/sql_suites.py $(JOB)
+bench-sql-suites: build ## TPC-H, db-benchmark, ClickBench's queries: DuckDB, Polars, DataFusion alone
+	$(PY) bench/sql_suites.py --bin $(BIN) $(JOB)
 
 .PHONY: bench-snapshot
 bench-snapshot: build ## Taking a snapshot at 1 MB, 1 GB, 8 GB; Rust and Python

@@ -46,6 +46,9 @@ WHY = (
     ("short", "", "planning and a scan of one segment; there is no index to find a key with"),
     ("tpch", "q11", "a small query, whose planning counts"),
     ("tpch", "", "it computes and adds much; DuckDB's aggregation is faster there"),
+    ("sql-tpch", "", "at this size planning counts; Polars and DuckDB have faster joins or sums"),
+    ("sql-db-benchmark", "", "the peer's hash tables for grouping are faster, for texts above all"),
+    ("sql-clickbench", "", "the peer groups texts faster, or a small query's planning counts"),
     ("cold", "", "DuckDB's file is smaller or is read by more cores"),
     ("commits", "", "SQLite appends pages to a log; a commit here writes blocks, and plans SQL"),
     ("export", "", "PyArrow's writer, too, writes each buffer from where it lies"),
@@ -269,10 +272,29 @@ def beside_parts(results: dict) -> str:
         text += (
             f"\nThe aim, with {results['readers']} readers that move every "
             f"{results['every_ms']:g} ms: the writer loses at most 10 %, and no state that a "
-            f"reader has is older than 200 ms. Here it lost {100 * ours['lost']:.0f} %, and the oldest "
-            f"state was {ours['oldest_ms']:.0f} ms old.\n"
+            f"reader has is older than 200 ms. Here it lost {100 * ours['lost']:.0f} %, and the "
+            f"oldest state was {ours['oldest_ms']:.0f} ms old.\n"
         )
     return text
+
+
+def suite(results: dict) -> Iterator[Case]:
+    """A case a query of a suite."""
+    for row in results["rows"]:
+        ms = {engine: statistics.median(times) for engine, times in row["ms"].items() if times}
+        if "SwingDB" in ms:
+            yield Case(row["query"], ms.pop("SwingDB"), ms)
+
+
+def suite_parts(results: dict) -> str:
+    """Sizes, and what engines refuse or answer otherwise."""
+    sizes = ", ".join(f"{name} {rows:,}" for name, rows in results["sizes"].items())
+    text = f"\nRows: {sizes}.\n"
+    for key, said in (("refused", "refuses"), ("different", "answers otherwise than DuckDB")):
+        for row in results["rows"]:
+            for engine, why in row[key].items():
+                text += f"\n* {engine} {said}, {row['query']}: {why}"
+    return text + "\n"
 
 
 #: What the engines are called in results.
@@ -302,6 +324,15 @@ JOBS = (
     Job("One fresh process a query", "per-query",
         "From the start of the process to its end, TPC-H, all data in memory.", per_query),
     Job("SQL", "tpch", "TPC-H, in a process that is there already.", against_duckdb("query")),
+    *(
+        Job(title, f"sql-{name}", "All engines have the same tables in memory, and take turns; "
+            "answers are compared. A factor of an engine is over the queries that it answers.",
+            suite, MS, suite_parts)
+        for title, name in (
+            ("TPC-H, more engines", "tpch"), ("db-benchmark", "db-benchmark"),
+            ("ClickBench's queries on a synthetic table", "clickbench"),
+        )
+    ),
     Job("Change many rows", "dml", "One statement, one transaction.", against_duckdb("statement")),
     Job("Short statements", "short", "One after another, on a table of a million rows.",
         rates(lambda row: row["statement"])),

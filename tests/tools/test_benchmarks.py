@@ -177,6 +177,38 @@ def test_a_handover_tells_having_from_summing(bench):
     assert had.what == "10 MB" and "Arrow file, mapped" in had.peers
 
 
+def test_suites_of_queries_have_the_same_answers(bench, tmp_path):
+    queries = tmp_path / "queries.sql"
+    queries.write_text(
+        'SELECT "RegionID", count(*) AS c FROM hits WHERE "URL" <> \'\' GROUP BY "RegionID"\n'
+        'SELECT count(DISTINCT "UserID") AS u, max("EventDate") AS d FROM hits\n'
+    )
+    words = ["--suites", "db-benchmark,clickbench", "--rows", "3000", "--hits", "2000"]
+    more = ["--runs", "1", "--clickbench", str(queries)]
+    results = bench("sql-clickbench", "sql_suites.py", *words, *more)
+    assert [row["query"] for row in results["rows"]] == ["q0", "q1"]
+    assert results["sizes"] == {"hits": 2000}
+    own = json.loads((tmp_path / "sql-db-benchmark.json").read_text())
+    for row in own["rows"] + results["rows"]:
+        assert {"SwingDB", "DuckDB"} <= set(row["ms"]) and row["different"] == {}, row
+    assert len(own["rows"]) == 15
+    import comparison
+
+    assert [case.what for case in comparison.suite(results)] == ["q0", "q1"]
+    assert "Rows: hits 2,000." in comparison.suite_parts(results)
+
+
+def test_an_answer_that_differs_is_found():
+    pa = pytest.importorskip("pyarrow")
+    import sql_suites
+
+    found = [pa.table({"a": a}) for a in ([1, 2], [2, 1], [1, 3], [1])]
+    assert sql_suites.differs("q", "SELECT a", found[1], found[0]) is None
+    assert "row 1" in sql_suites.differs("q", "SELECT a", found[2], found[0])
+    assert "1 rows, DuckDB 2" in sql_suites.differs("q", "SELECT a", found[3], found[0])
+    assert sql_suites.differs("q", "SELECT a LIMIT 2", found[2], found[0]) is None
+
+
 def test_the_page_says_where_a_peer_is_faster_and_why():
     import comparison
 

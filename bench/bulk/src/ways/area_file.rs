@@ -1,5 +1,5 @@
-//! A snapshot's bytes from the file that its area lies in: `splice` and `sendfile` take the pages of
-//! a file as they are. Pages of a published state never change while its lease is held.
+//! A snapshot's bytes from the file that its area lies in: `splice` and `sendfile` take the pages
+//! of a file as they are. Pages of a published state never change while its lease is held.
 //!
 //! Which bytes of which file the snapshot shows, the kernel's list of mappings says.
 

@@ -92,7 +92,7 @@ impl Areas {
             return target.write_all(bytes);
         }
         for part in Part::all(snapshot, at, len)? {
-            part.each(|file, offset, most| sys::sendfile_at(file, offset, &target, most))?;
+            part.each(|file, offset, most| sys::sendfile_at(file, offset, target, most))?;
         }
         Ok(())
     }
