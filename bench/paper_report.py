@@ -98,6 +98,34 @@ def draw_split(name: str, results: dict, at: list[int]) -> None:
     save(figure, SPLIT[name])
 
 
+#: What was to be reached: figure, the peer, the part, the factor.
+AIMS = {
+    "fig15": ("DuckDB, Arrow over a socket", "total", 5, "end to end, with most threads"),
+    "fig18": ("DuckDB, Arrow over a socket", "transfer_s", 20, "on the transfer, at 100 %"),
+}
+PICTURES_OF = {
+    "fig15": [("fig15", "Time by threads"), ("fig16", "Parts of the time")],
+    "fig17": [("fig17", "Time by days")],
+    "fig18": [("fig18", "Time by selectivity"), ("fig19", "Parts of the time")],
+}
+
+
+def aim(name: str, by_system: dict[str, dict[int, dict[str, float]]]) -> str:
+    """What was to be reached, and what was."""
+    if name not in AIMS:
+        return ""
+    peer, part, factor, where = AIMS[name]
+    ours, theirs = by_system.get("SwingDB"), by_system.get(peer)
+    if not ours or not theirs:
+        return ""
+    at = max(set(ours) & set(theirs))
+    found = theirs[at][part] / ours[at][part]
+    return (
+        f"\nThe aim: at least {factor} times faster than {peer}, {where}. "
+        f"Here ({KEYS[name]} {at}): {found:.3g} times.\n"
+    )
+
+
 def show(name: str, results: dict) -> str:
     """A row for each system and value: parts, total, and how much longer than SwingDB's."""
     key = KEYS[name]
@@ -120,13 +148,14 @@ def show(name: str, results: dict) -> str:
     heads = [key, "system", *(PARTS[p][0] for p in kinds), "in all", "to SwingDB's",
              "transfer to SwingDB's"]
     said = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    pictures = "".join(f"![{about}](pictures/{of}.svg)\n\n" for of, about in PICTURES_OF[name])
     text = (
-        f"{results['rows']:,} rows of {results['row_bytes']} bytes, seed {results['seed']}; "
+        f"{pictures}{results['rows']:,} rows of {results['row_bytes']} bytes, seed {results['seed']}; "
         f"medians of {results['rounds']} rounds. Versions: {said}.\n\n"
     )
     for system, reason in results["left_out"].items():
         text += f"{system} is left out: {reason}.\n\n"
-    return text + table(heads, rows)
+    return text + table(heads, rows) + aim(name, by_system)
 
 
 def main() -> None:
