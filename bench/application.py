@@ -12,20 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-# The threads of K-means are the experiment's; those of its matrix products are not.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-sys.path.append(str(Path(__file__).resolve().parent.parent / "examples/pipeline"))
-
-import clusters  # noqa: E402
-import kmeans  # noqa: E402
-import numpy as np  # noqa: E402
-import systems  # noqa: E402
+import numpy as np
+import systems
+from points import Points
 
 #: Figure 15 reads these columns: 22 bytes a row.
 PLACES = ["taxi_id", "longitude", "latitude", "occupied"]
@@ -47,26 +40,24 @@ def joined(got: systems.Got, name: str, of: type) -> np.ndarray:
 
 def points(order: dict, get: Callable[[str, list[str]], systems.Got]) -> Iterator[dict]:
     """Figures 15 and 16: where passengers get in and out, clustered, by numbers of threads."""
-    got = None
+    got, work = None, Points()
     for threads in order["threads"]:
         for _ in range(order["rounds"]):
             if got is None or not order["once"]:
                 got = None
                 got = get("WHOLE gps", PLACES)
             begun = time.perf_counter()
-            segments = [tuple(piece[name] for name in PLACES) for piece in got.pieces]
-            lon, lat, _ = clusters.find_changes(segments, threads)
+            pieces = [tuple(piece[name] for name in PLACES) for piece in got.pieces]
+            lon, lat = work.changes(pieces, threads)
             found = time.perf_counter()
-            origin = (float(lon.mean()), float(lat.mean()))
-            made = kmeans.kmeans(
-                kmeans.to_metres(lon, lat, origin), order["clusters"], order["seed"], threads,
-                starts=1, max_rounds=order["kmeans_rounds"],
+            centres = work.cluster(
+                lon, lat, order["clusters"], order["seed"], threads, order["kmeans_rounds"]
             )
             ended = time.perf_counter()
             yield {
                 "threads": threads, "query_s": got.query_s, "transfer_s": got.transfer_s,
                 "changes_s": found - begun, "kmeans_s": ended - found, "points": len(lon),
-                "answer": fingerprint(lon, lat, made.centres),
+                "answer": fingerprint(lon, lat, centres),
             }
 
 

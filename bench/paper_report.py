@@ -150,8 +150,8 @@ def show(name: str, results: dict) -> str:
     said = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     pictures = "".join(f"![{about}](pictures/{of}.svg)\n\n" for of, about in PICTURES_OF[name])
     text = (
-        f"{pictures}{results['rows']:,} rows of {results['row_bytes']} bytes, seed {results['seed']}; "
-        f"medians of {results['rounds']} rounds. Versions: {said}.\n\n"
+        f"{pictures}{results['rows']:,} rows of {results['row_bytes']} bytes, "
+        f"seed {results['seed']}; medians of {results['rounds']} rounds. Versions: {said}.\n\n"
     )
     for system, reason in results["left_out"].items():
         text += f"{system} is left out: {reason}.\n\n"

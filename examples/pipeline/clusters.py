@@ -31,10 +31,10 @@ def changes(segment: tuple, before: tuple | None) -> tuple[np.ndarray, ...]:
     return lon[differs], lat[differs], occupied[differs]
 
 
-def find_changes(segments: list[tuple], threads: int | None = None) -> tuple[np.ndarray, ...]:
+def find_changes(segments: list[tuple]) -> tuple[np.ndarray, ...]:
     """All pick-ups and drop-offs of the table, which C has ordered by taxi and time."""
     last = [(s[0][-1], s[3][-1]) for s in segments]
-    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         parts = list(pool.map(changes, segments, [None, *last[:-1]]))
     return tuple(np.concatenate([part[i] for part in parts]) for i in range(3))
 

@@ -77,11 +77,9 @@ def _start(points: np.ndarray, k: int, random: np.random.Generator) -> np.ndarra
     return np.array(centres, dtype=np.float32)
 
 
-def _run(
-    chunks: list[np.ndarray], centres: np.ndarray, pool: ThreadPoolExecutor, max_rounds: int
-) -> Clusters:
+def _run(chunks: list[np.ndarray], centres: np.ndarray, pool: ThreadPoolExecutor) -> Clusters:
     points = sum(len(chunk) for chunk in chunks)
-    for rounds in range(1, max_rounds + 1):
+    for rounds in range(1, MAX_ROUNDS + 1):
         parts = list(pool.map(_sums, chunks, [centres] * len(chunks)))
         sums, counts = sum(p[0] for p in parts), sum(p[1] for p in parts)
         # A centre that has lost all its points stays where it is.
@@ -93,17 +91,10 @@ def _run(
     return Clusters(centres, counts, sum(p[2] for p in parts) / points, rounds)
 
 
-def kmeans(
-    points: np.ndarray,
-    k: int,
-    seed: int,
-    threads: int | None = None,
-    starts: int = STARTS,
-    max_rounds: int = MAX_ROUNDS,
-) -> Clusters:
+def kmeans(points: np.ndarray, k: int, seed: int, threads: int | None = None) -> Clusters:
     """The best of several runs from different starts; the same seed gives the same clusters."""
     random = np.random.default_rng(seed)
     chunks = [points[i : i + CHUNK_POINTS] for i in range(0, len(points), CHUNK_POINTS)]
     with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
-        runs = [_run(chunks, _start(points, k, random), pool, max_rounds) for _ in range(starts)]
+        runs = [_run(chunks, _start(points, k, random), pool) for _ in range(STARTS)]
     return min(runs, key=lambda run: run.mean_square_m2)

@@ -69,6 +69,30 @@ def test_all_systems_answer_the_papers_questions_alike(bench, figure):
     assert "| 1 | SwingDB |" in text and "to SwingDB's" in text
 
 
+def test_points_are_found_and_clustered_as_by_numpy():
+    np = pytest.importorskip("numpy")
+    import points
+
+    random, work = np.random.default_rng(3), points.Points()
+    taxi = np.repeat(np.arange(50, dtype=np.int32), 900)
+    rows = (taxi, random.random(45_000), random.random(45_000),
+            random.integers(0, 2, 45_000).astype(np.int16))
+    expected = np.flatnonzero((np.diff(rows[3]) != 0) & (np.diff(taxi) == 0)) + 1
+    cut = [tuple(column[a:b] for column in rows) for a, b in ((0, 1), (1, 900), (900, 45_000))]
+    for pieces, threads in (([rows], 1), (cut, 1), (cut, 3)):
+        lon, lat = work.changes(pieces, threads)
+        assert (lon == rows[1][expected]).all() and (lat == rows[2][expected]).all()
+    one, three = (work.cluster(rows[1], rows[2], 5, 1, threads, 8) for threads in (1, 3))
+    assert one.tobytes() == three.tobytes()
+    chunk = random.random((2, 1_300)).astype(np.float32)
+    centres = random.random((5, 2)).astype(np.float32)
+    nearest = ((chunk.T[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    sums = work._sums(chunk, centres)
+    for centre in range(5):
+        own = chunk.T[nearest == centre].astype(np.float64)
+        assert np.allclose(sums[centre], [*own.sum(axis=0), len(own)])
+
+
 def test_answers_that_differ_end_the_benchmark():
     import paper
 
