@@ -82,8 +82,8 @@ def numbers(text: str) -> list[int]:
 def run(figure: Figure, arguments: argparse.Namespace, system: type[System], home: Path) -> dict:
     """One system: loaded, asked, closed."""
     held = system(home)
-    word = held.load(figure.table, batches(figure, arguments))
     try:
+        word = held.load(figure.table, batches(figure, arguments))
         told = json.dumps(order(figure, arguments, system, word))
         words = [sys.executable, Path(__file__).with_name("application.py"), told]
         ended = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)

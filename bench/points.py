@@ -1,8 +1,8 @@
 """What Figure 15's application does with its rows: pick-ups and drop-offs, and K-means over them.
 
-The loops are in C (`bench/figures/points.c`), compiled for this machine when the application starts,
-as a program that needs speed would have them. Threads take pieces of rows, and chunks of points,
-whose sums are added in order: so the answer does not depend on the number of threads.
+The loops are in C (`bench/figures/points.c`), compiled for this machine when the application
+starts, as a program that needs speed would have them. Threads take pieces of rows, and chunks of
+points, whose sums are added in order: so the answer does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 
 def _starts(points: np.ndarray, k: int, random: np.random.Generator) -> np.ndarray:
-    """k-means++ (Arthur and Vassilvitskii 2007) over a sample: each next centre is a point, likelier
-    the further it is from those chosen."""
+    """k-means++ (Arthur and Vassilvitskii 2007) over a sample: each next centre is a point, the
+    likelier the further it is from those chosen."""
     many = points.shape[1]
     sample = points[:, random.choice(many, min(many, SEEDING_POINTS), replace=False)].T
     sample = sample.astype(np.float64)

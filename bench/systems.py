@@ -28,6 +28,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -91,14 +92,17 @@ class System:
         return None
 
     def __init__(self, home: Path) -> None:
-        self.home = home
+        self.home, self.server = home, None
 
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> str:
         """Stores the rows; the word by which the application finds them."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Gives all memory back."""
+        """Gives all memory back, also after a load that failed."""
+        if self.server:
+            self.server.terminate()
+            self.server.wait()
 
     @staticmethod
     def get(word: str, sql: str, columns: list[str]) -> Got:
@@ -159,7 +163,7 @@ class DuckDBFile(System):
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> str:
         import duckdb
 
-        self.path = self.home / f"{table}.duckdb"
+        self.table, self.path = table, self.home / f"{table}.duckdb"
         with duckdb.connect(str(self.path)) as con:
             con.execute(create(table))
             for batch in batches:
@@ -168,7 +172,8 @@ class DuckDBFile(System):
         return str(self.path)
 
     def close(self) -> None:
-        self.path.unlink()
+        super().close()
+        (self.home / f"{self.table}.duckdb").unlink(missing_ok=True)
 
     @staticmethod
     def get(word: str, sql: str, columns: list[str]) -> Got:
@@ -194,15 +199,16 @@ class Served(DuckDBFile):
         super().load(table, batches)
         self.address = self.home / f"{table}-{self.kind}"
         words = [sys.executable, __file__, "serve", self.kind, str(self.path), str(self.address)]
-        self.server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.server = subprocess.Popen(words, text=True, **pipes)
         return self.server.stdout.readline().strip()
 
     def close(self) -> None:
-        self.server.terminate()
-        self.server.wait()
-        self.server.stdout.close()
-        self.address.unlink(missing_ok=True)
         super().close()
+        if self.server:
+            self.server.stdin.close()
+            self.server.stdout.close()
+            self.address.unlink(missing_ok=True)
 
 
 class DuckDBSocket(Served):
@@ -398,8 +404,7 @@ class Postgres(System):
                 time.sleep(0.05)
 
     def close(self) -> None:
-        self.server.terminate()
-        self.server.wait()
+        super().close()
         shutil.rmtree(self.place)
 
     @staticmethod
@@ -476,10 +481,6 @@ class RedisValues(System):
         redis.close()
         return f"{address} {values}"
 
-    def close(self) -> None:
-        self.server.terminate()
-        self.server.wait()
-
     @staticmethod
     def get(word: str, sql: str, columns: list[str]) -> Got:
         begun = time.perf_counter()
@@ -503,6 +504,12 @@ SYSTEMS: dict[str, type[System]] = {
 def main(words: list[str]) -> None:
     """A server: its kind, DuckDB's file, and the address of its socket."""
     kind, file, address = words
+
+    def end_with_parent() -> None:
+        sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
     if kind == "flight":
         serve_flight(file)
     else:
