@@ -143,7 +143,8 @@ tour: build ## Run the README's five-minute tour and compare what it prints
 .PHONY: bench
 bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; results under bench/results
 
-OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores export
+OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores export \
+	readers-writer private-copy footprint fig15 fig17 fig18 sql-suites
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
 OF_DISK := probe scan cold commits mapped-random mapped-scan bulk
 
@@ -165,6 +166,29 @@ bench-disk: $(OF_DISK:%=bench-%) ## All benchmarks of the disk
 .PHONY: bench-handover
 bench-handover: build ## Handing a table to another process, against files and pipes
 	$(PY) bench/handover.py --bin $(BIN)
+
+# Shorter: make bench-readers-writer JOB="--rounds 2 --seconds 2"; the programs list their flags by --help.
+JOB ?=
+
+.PHONY: bench-readers-writer
+bench-readers-writer: build ## Readers while one process writes, against DuckDB, LMDB, SQLite
+	$(PY) bench/readers_writer.py $(JOB)
+
+.PHONY: bench-private-copy
+bench-private-copy: build ## A private copy of a table with 1 % of its rows changed, against copies, fork, files
+	$(PY) bench/private_copy.py $(JOB)
+
+.PHONY: bench-footprint
+bench-footprint: build ## Memory that the same rows take: DuckDB, Polars, pandas, Arrow
+	$(PY) bench/footprint.py $(JOB)
+
+.PHONY: bench-installed
+bench-installed: wheel ## From pip install to the first answer, and what is installed; needs the network
+	$(PY) bench/installed.py $(JOB)
+
+.PHONY: bench-sql-suites
+bench-sql-suites: build ## TPC-H, db-benchmark, ClickBench's queries: DuckDB, Polars, DataFusion alone
+	$(PY) bench/sql_suites.py --bin $(BIN) $(JOB)
 
 .PHONY: bench-snapshot
 bench-snapshot: build ## Taking a snapshot at 1 MB, 1 GB, 8 GB; Rust and Python
@@ -233,6 +257,32 @@ bench-fig8: tools ## Handing 1-8 GB to another process: hook, FIFO, pipe, socket
 bench-fig9: tools ## Throughput of a storing process under snapshots: live hooks against fork
 	$(PY) bench/fig9.py
 	$(PY) bench/experiments.py fig9
+
+# Peers that take part where they are installed: DuckDB and Arrow Flight always do. Others by
+# `make peers`; PostgreSQL and Redis by the system's packages (postgresql, redis-server).
+.PHONY: peers
+peers: tools ## Packages that only some benchmarks compare with, into .venv
+	$(PY) -m pip install --quiet -r requirements/peers.txt
+
+# The paper's sizes: make bench-fig15 FIG15="--rows 170000000", bench-fig18 FIG18="--rows 500000000"
+FIG15 ?=
+FIG17 ?=
+FIG18 ?=
+
+.PHONY: bench-fig15
+bench-fig15: build ## Figures 15, 16: K-means over taxi positions in a process that is not the database's
+	$(PY) bench/paper.py fig15 $(FIG15)
+	$(PY) bench/paper_report.py fig15
+
+.PHONY: bench-fig17
+bench-fig17: build ## Figure 17: average speed in a region for every 15 seconds of 1 to 7 days
+	$(PY) bench/paper.py fig17 $(FIG17)
+	$(PY) bench/paper_report.py fig17
+
+.PHONY: bench-fig18
+bench-fig18: build ## Figures 18, 19: standard deviation of phone bills by selectivity; query, transfer, analysis
+	$(PY) bench/paper.py fig18 $(FIG18)
+	$(PY) bench/paper_report.py fig18
 
 .PHONY: bench-live
 bench-live: tools ## Time of a live hook of an 8 GB owner, and the stalls of its stores

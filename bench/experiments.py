@@ -48,7 +48,7 @@ def save(figure: plt.Figure, name: str) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     path = PICTURES / f"{name}.svg"
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    print(f"wrote {path.relative_to(common.ROOT)}")
+    print(f"wrote {path}")
 
 
 def fig8(results: dict) -> None:

@@ -2,19 +2,20 @@
 
 What programs do today against `share()` and `snapshot()`: a pickled pandas frame through a pipe, an
 Arrow stream through a pipe, NumPy arrays in `multiprocessing.shared_memory`, Arrow Flight on this
-machine, an Arrow file that the other maps, a Parquet file, a DuckDB file, and Redis where
-`redis-server` is installed; all files lie in memory. The other process is there already, and has
-imported what it needs. The writer has changed one row since the last time, so nobody can hand over
-what the other has already. `--rounds` and `--max-bytes` make it shorter.
+machine, an Arrow file that the other maps, a Parquet file, a DuckDB file; and, where they are
+installed, Redis and Ray's object store. All files lie in memory. The other process is there
+already, and has imported what it needs. The writer has changed one row since the last time, so
+nobody can hand over what the other has already. `--rounds` and `--max-bytes` make it shorter.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import importlib.util
 import multiprocessing
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -33,6 +34,7 @@ import pyarrow.compute as pc
 import pyarrow.feather
 import pyarrow.flight
 import pyarrow.parquet
+from redis_client import VALUE_BYTES, Redis, start_server
 
 import swingdb
 
@@ -40,92 +42,110 @@ import swingdb
 ROW_BYTES = 24
 SIZES = {
     "10 MB": 10 * common.MB, "100 MB": 100 * common.MB, "1 GB": common.GB, "4 GB": 4 * common.GB,
+    "8 GB": 8 * common.GB,
 }
+#: The writer has the table several times; sizes of which memory holds fewer are left out.
+COPIES = 5
 ROUNDS = 7
-#: A value of Redis has at most 512 MB.
-REDIS_VALUE_BYTES = 256 * common.MB
+#: A way whose reader has answered already; the other process passes that on.
+ANSWERED = "answered"
 QUERY = "SELECT sum(x) FROM t"
 
 
-def take_snapshot(words: list[str], _connection: Any) -> float:
-    with swingdb.snapshot(words[0]) as snapshot:
-        return snapshot.sql(QUERY).fetchall()[0][0]
+#: Takes the table, and returns what sums its column.
+Summing = Callable[[], float]
 
 
-def take_pickle(_words: list[str], connection: Any) -> float:
-    return float(connection.recv().x.sum())
+def take_snapshot(words: list[str], _connection: Any) -> Summing:
+    snapshot = swingdb.snapshot(words[0])
+
+    def summing() -> float:
+        with snapshot:
+            return snapshot.sql(QUERY).fetchall()[0][0]
+
+    return summing
 
 
-def take_stream(words: list[str], _connection: Any) -> float:
+def take_pickle(_words: list[str], connection: Any) -> Summing:
+    frame = connection.recv()
+    return lambda: float(frame.x.sum())
+
+
+def sum_of(table: pa.Table) -> Summing:
+    return lambda: pc.sum(table["x"]).as_py()
+
+
+def take_stream(words: list[str], _connection: Any) -> Summing:
     with open(words[0], "rb") as pipe, pa.ipc.open_stream(pipe) as stream:
-        return pc.sum(stream.read_all()["x"]).as_py()
+        return sum_of(stream.read_all())
 
 
-def take_arrow_file(words: list[str], _connection: Any) -> float:
-    table = pyarrow.feather.read_table(words[0], memory_map=True)
-    return pc.sum(table["x"]).as_py()
+def take_arrow_file(words: list[str], _connection: Any) -> Summing:
+    return sum_of(pyarrow.feather.read_table(words[0], memory_map=True))
 
 
-def take_parquet(words: list[str], _connection: Any) -> float:
-    return pc.sum(pyarrow.parquet.read_table(words[0])["x"]).as_py()
+def take_parquet(words: list[str], _connection: Any) -> Summing:
+    return sum_of(pyarrow.parquet.read_table(words[0]))
 
 
-def take_duckdb(words: list[str], _connection: Any) -> float:
-    with duckdb.connect(words[0], read_only=True) as con:
-        return con.execute(QUERY).fetchall()[0][0]
+def take_duckdb(words: list[str], _connection: Any) -> Summing:
+    con = duckdb.connect(words[0], read_only=True)
+
+    def summing() -> float:
+        with con:
+            return con.execute(QUERY).fetchall()[0][0]
+
+    return summing
 
 
-def take_shared(words: list[str], _connection: Any) -> float:
+def take_shared(words: list[str], _connection: Any) -> Summing:
     name, rows = words
     block = shared_memory.SharedMemory(name, **ATTACHING)
-    x = np.ndarray(int(rows), dtype=np.float64, buffer=block.buf, offset=int(rows) * 8)
-    total = float(x.sum())
-    del x
-    block.close()
-    return total
+
+    def summing() -> float:
+        x = np.ndarray(int(rows), dtype=np.float64, buffer=block.buf, offset=int(rows) * 8)
+        total = float(x.sum())
+        del x
+        block.close()
+        return total
+
+    return summing
 
 
-def take_flight(words: list[str], _connection: Any) -> float:
+def take_flight(words: list[str], _connection: Any) -> Summing:
     with pyarrow.flight.connect(words[0]) as client:
-        table = client.do_get(pyarrow.flight.Ticket(b"t")).read_all()
-    return pc.sum(table["x"]).as_py()
+        return sum_of(client.do_get(pyarrow.flight.Ticket(b"t")).read_all())
 
 
-def take_redis(words: list[str], _connection: Any) -> float:
+def take_redis(words: list[str], _connection: Any) -> Summing:
     path, parts = words
     redis = Redis(path)
     data = b"".join(redis.call(b"GET", b"t%d" % part) for part in range(int(parts)))
     redis.close()
     with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
-        return pc.sum(stream.read_all()["x"]).as_py()
+        return sum_of(stream.read_all())
 
 
-class Redis:
-    """A client with as much of the protocol as SET and GET need."""
+def start_ray(size: int) -> Any:
+    """Ray with room for two tables, and a worker that is there already."""
+    import ray
 
-    def __init__(self, path: str) -> None:
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(path)
-        self.reader = self.socket.makefile("rb", buffering=common.MB)
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    room = max(3 * size, 100 * common.MB)
+    ray.init(num_cpus=1, include_dashboard=False, object_store_memory=room, log_to_driver=False)
 
-    def call(self, *words: bytes | memoryview) -> bytes:
-        """Sends a command; its answer."""
-        self.socket.sendall(b"*%d\r\n" % len(words))
-        for word in words:
-            self.socket.sendall(b"$%d\r\n" % len(word))
-            self.socket.sendall(word)
-            self.socket.sendall(b"\r\n")
-        kind = self.reader.readline()
-        if kind.startswith(b"-"):
-            raise SystemExit(f"Redis: {kind.decode()}")
-        if not kind.startswith(b"$"):
-            return kind
-        return self.reader.read(int(kind[1:]) + 2)[:-2]
+    @ray.remote
+    class Worker:
+        """The other process."""
 
-    def close(self) -> None:
-        """Ends the connection."""
-        self.reader.close()
-        self.socket.close()
+        def take(self, table: pa.Table) -> tuple[float, int, int]:
+            """The sum, when it had the table, and when it had the sum."""
+            had = time.monotonic_ns()
+            return pc.sum(table["x"]).as_py(), had, time.monotonic_ns()
+
+    worker = Worker.remote()
+    ray.get(worker.take.remote(pa.table({"x": [1.0]})))
+    return worker
 
 
 class Flight(pyarrow.flight.FlightServerBase):
@@ -141,7 +161,7 @@ class Flight(pyarrow.flight.FlightServerBase):
 
 #: Keeps a process that only attaches to a block from removing it, where Python can.
 ATTACHING = {"track": False} if sys.version_info >= (3, 13) else {}
-TAKERS: dict[str, Callable[[list[str], Any], float]] = {
+TAKERS: dict[str, Callable[[list[str], Any], Summing]] = {
     "SwingDB: share, snapshot": take_snapshot,
     "Arrow file, mapped": take_arrow_file,
     "Arrow stream, pipe": take_stream,
@@ -153,14 +173,24 @@ TAKERS: dict[str, Callable[[list[str], Any], float]] = {
 }
 if shutil.which("redis-server"):
     TAKERS["Redis, Unix socket"] = take_redis
+#: Ray's object store, which only Ray's own workers read: they answer by themselves.
+RAY = "Arrow, Ray's object store"
+WAYS = [*TAKERS, *([RAY] if importlib.util.find_spec("ray") else [])]
 
 
 def receive(connection: Any) -> None:
-    """The other process: takes what it is told to, answers with the sum and when it had it."""
+    """The other process: takes what it is told to, answers with the sum, when it had the table, and
+    when it had the sum."""
     while (order := connection.recv()) is not None:
         way, words = order
-        total = TAKERS[way](words, connection)
-        connection.send((total, time.monotonic_ns()))
+        if way == ANSWERED:
+            connection.send(tuple(words))
+            continue
+        summing = TAKERS[way](words, connection)
+        had = time.monotonic_ns()
+        total = summing()
+        connection.send((total, had, time.monotonic_ns()))
+        del summing
 
 
 class Writer:
@@ -188,12 +218,10 @@ class Writer:
         self.flight, self.block, self.redis = Flight(), None, None
         self.flight.table = self.arrow
         threading.Thread(target=self.flight.serve, daemon=True).start()
+        self.worker = start_ray(size) if RAY in WAYS else None
         if "Redis, Unix socket" in TAKERS:
             self.redis_path = str(home / "redis")
-            words = ["redis-server", "--port", "0", "--unixsocket", self.redis_path, "--save", ""]
-            self.redis = subprocess.Popen([*words, "--appendonly", "no"], stdout=subprocess.DEVNULL)
-            while not os.path.exists(self.redis_path):
-                time.sleep(0.01)
+            self.redis = start_server(self.redis_path)
 
     def change(self) -> None:
         """What happens between two rounds: one row is another."""
@@ -221,6 +249,11 @@ class Writer:
             connection.send((way, self.share_columns()))
         elif way.startswith("Arrow Flight"):
             connection.send((way, [f"grpc://127.0.0.1:{self.flight.port}"]))
+        elif way == RAY:
+            import ray
+
+            told = ray.get(self.worker.take.remote(ray.put(self.arrow)))
+            connection.send((ANSWERED, list(told)))
         elif way.startswith("Redis"):
             connection.send((way, self.store_in_redis()))
         elif way.startswith("Arrow file"):
@@ -252,10 +285,10 @@ class Writer:
         with pa.ipc.new_stream(sink, self.arrow.schema) as stream:
             stream.write_table(self.arrow)
         data = memoryview(sink.getvalue())
-        starts = range(0, len(data), REDIS_VALUE_BYTES)
+        starts = range(0, len(data), VALUE_BYTES)
         redis = Redis(self.redis_path)
         for part, start in enumerate(starts):
-            redis.call(b"SET", b"t%d" % part, data[start : start + REDIS_VALUE_BYTES])
+            redis.call(b"SET", b"t%d" % part, data[start : start + VALUE_BYTES])
         redis.close()
         return [self.redis_path, str(len(starts))]
 
@@ -271,6 +304,10 @@ class Writer:
     def close(self) -> None:
         """Gives all memory back."""
         self.flight.shutdown()
+        if self.worker:
+            import ray
+
+            ray.shutdown()
         if self.redis:
             self.redis.terminate()
             self.redis.wait()
@@ -288,22 +325,26 @@ def measure(size: int, home: Path, arguments: argparse.Namespace) -> list[dict]:
     ours, theirs = context.Pipe()
     process = context.Process(target=receive, args=(theirs,), daemon=True)
     process.start()
-    times: dict[str, list[float]] = {way: [] for way in TAKERS}
+    times: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
     for measured in range(-1, arguments.rounds):
         for way, values in times.items():
             writer.change()
             begun = time.monotonic_ns()
             writer.hand(way, ours)
-            total, done = ours.recv()
+            total, had, done = ours.recv()
             writer.tidy()
             if abs(total - expected) > 1e-6 * expected:
                 raise SystemExit(f"{way}: the sum is {total}, not {expected}")
             if measured >= 0:
-                values.append((done - begun) / 1e6)
+                values.append(((done - begun) / 1e6, (had - begun) / 1e6))
     ours.send(None)
     process.join()
     writer.close()
-    return [{"way": way, "ms": common.summary(values)} for way, values in times.items()]
+    return [
+        {"way": way, "ms": common.summary([whole for whole, _ in values]),
+         "had_ms": common.summary([had for _, had in values])}
+        for way, values in times.items()
+    ]
 
 
 def own_arguments(parser: argparse.ArgumentParser) -> None:
@@ -320,16 +361,22 @@ def main() -> None:
         for label, size in SIZES.items():
             if size > arguments.max_bytes:
                 continue
+            if COPIES * size > common.machine()["memory_gib"] * common.GB:
+                print(f"{label}: left out, memory does not hold {COPIES} of it", flush=True)
+                continue
             other = home / "other"
             other.mkdir(exist_ok=True)
             for result in measure(size, other, arguments):
                 rows.append({"size": label, "bytes": size, **result})
-                print(f"{label}: {result['way']}: {result['ms']['median']:.2f} ms", flush=True)
+                print(f"{label}: {result['way']}: had after {result['had_ms']['median']:.2f} ms, "
+                      f"summed after {result['ms']['median']:.2f} ms", flush=True)
     versions = {m.__name__: m.__version__ for m in (pa, pd, duckdb)}
     if "Redis, Unix socket" in TAKERS:
         words = ["redis-server", "--version"]
         said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
         versions["redis"] = said.split("v=")[1].split()[0]
+    if RAY in WAYS:
+        versions["ray"] = importlib.metadata.version("ray")
     if not arguments.dry:
         common.write("handover", {"rows": rows, "versions": versions})
 

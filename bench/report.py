@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 matplotlib.rcParams["svg.hashsalt"] = "swingdb"
 
 DOCS = common.ROOT / "docs"
-PICTURES = DOCS / "pictures"
+PICTURES = Path(os.environ.get("BENCH_PICTURES", DOCS / "pictures"))
 INK, OURS, THEIRS, THIRD = "#1b2430", "#c0463a", "#3d6b99", "#8a8f98"
 HEAD = """# Benchmarks
 

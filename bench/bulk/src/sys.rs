@@ -53,6 +53,32 @@ pub fn splice(from: &impl AsRawFd, to: &impl AsRawFd, bytes: usize) -> io::Resul
     call(|| unsafe { libc::splice(from, none(), to, none(), bytes, libc::SPLICE_F_MOVE) })
 }
 
+/// Moves bytes of a file at `offset` into a pipe.
+pub fn splice_at(
+    from: &impl AsRawFd,
+    offset: u64,
+    to: &impl AsRawFd,
+    bytes: usize,
+) -> io::Result<usize> {
+    let (from, to, mut offset) = (from.as_raw_fd(), to.as_raw_fd(), offset as i64);
+    // SAFETY: the call reads and writes one number, `offset`.
+    call(|| unsafe {
+        libc::splice(from, &mut offset, to, std::ptr::null_mut(), bytes, libc::SPLICE_F_MOVE)
+    })
+}
+
+/// Sends bytes of a file at `offset`.
+pub fn sendfile_at(
+    from: &impl AsRawFd,
+    offset: u64,
+    to: &impl AsRawFd,
+    bytes: usize,
+) -> io::Result<usize> {
+    let (from, to, mut offset) = (from.as_raw_fd(), to.as_raw_fd(), offset as i64);
+    // SAFETY: the call reads and writes one number, `offset`.
+    call(|| unsafe { libc::sendfile(to, from, &mut offset, bytes) })
+}
+
 /// Sends bytes of a file, from its position on.
 pub fn sendfile(from: &impl AsRawFd, to: &impl AsRawFd, bytes: usize) -> io::Result<usize> {
     let (from, to) = (from.as_raw_fd(), to.as_raw_fd());

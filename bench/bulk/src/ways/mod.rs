@@ -1,5 +1,6 @@
 //! The ways to move a file from one process to another.
 
+mod area_file;
 mod areas;
 mod files;
 mod memory;
@@ -46,6 +47,16 @@ pub const WAYS: &[(&str, &str, Open)] = &[
     ("uring", "the same by io_uring, many requests in flight", queues::Queues::open),
     ("uring-direct", "the same past the page cache", queues::Queues::open),
     ("swing", "read into an area, publish; hook, write", areas::Areas::open),
+    (
+        "swing-sendfile",
+        "read into an area, publish; hook, sendfile from the area's own file",
+        areas::Areas::sendfile,
+    ),
+    (
+        "swing-splice",
+        "read into an area, publish, splice from the area's own file to a pipe; splice from it",
+        area_file::Lent::open,
+    ),
 ];
 
 /// Whether a way reads and writes past the page cache.

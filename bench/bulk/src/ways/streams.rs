@@ -122,7 +122,7 @@ impl Spliced {
 }
 
 /// Splices all from a pipe to the target.
-fn splice_out(job: &Job, read: &OwnedFd, target: &File) -> io::Result<u64> {
+pub fn splice_out(job: &Job, read: &OwnedFd, target: &File) -> io::Result<u64> {
     all(job, |most| sys::splice(read, target, most)).map(|()| 0)
 }
 
