@@ -298,13 +298,40 @@ def suite_parts(results: dict) -> str:
     return text + "\n"
 
 
+def had_aim(results: dict) -> str:
+    """What was to be reached at 4 GB."""
+    cases = [case for case in handover("had_ms")(results) if case.peers]
+    if not cases:
+        return ""
+    last = cases[-1]
+    peer = min(last.peers, key=lambda name: last.peers[name])
+    return (
+        f"\nThe aim, at 4 GB: at least 1000 times faster than every peer. Here, at {last.what}, it "
+        f"is {last.peers[peer] / last.ours:.0f} times faster than the fastest of them ({peer}).\n"
+    )
+
+
+def fresh_aim(results: dict) -> str:
+    """What was to be reached in total."""
+    cases = list(per_query(results))
+    ours = sum(case.ours for case in cases)
+    factors = {
+        peer: sum(case.peers[peer] for case in cases) / ours for peer in cases[0].peers
+    }
+    said = ", ".join(f"{peer} {factor:.1f}" for peer, factor in factors.items())
+    return (
+        "\nThe aim: at least three times faster than every peer in total. Here a peer's total is "
+        f"so many times SwingDB's {ours:.0f} ms: {said}.\n"
+    )
+
+
 #: What the engines are called in results.
 NAMES = {"duckdb": "DuckDB", "sqlite": "SQLite"}
 JOBS = (
     Job("Have another process's table", "handover",
         "From the writer's call until another process, which is there already, has the table. One "
         "row was changed before. All files lie in memory. A file that is mapped, and a snapshot, "
-        "are there before any of their bytes were read.", handover("had_ms")),
+        "are there before any of their bytes were read.", handover("had_ms"), MS, had_aim),
     Job("Hand a table to another process", "handover",
         "The same until the other process has the sum of a column.", handover("ms")),
     Job("Read while another process writes", "readers-writer",
@@ -323,7 +350,8 @@ JOBS = (
     Job("Feed another program through a pipe", "export",
         "A table as an Arrow stream; Arrow's writer has the same memory.", exports),
     Job("One fresh process a query", "per-query",
-        "From the start of the process to its end, TPC-H, all data in memory.", per_query),
+        "From the start of the process to its end, TPC-H, all data in memory.", per_query, MS,
+        fresh_aim),
     Job("SQL", "tpch", "TPC-H, in a process that is there already.", against_duckdb("query")),
     *(
         Job(title, f"sql-{name}", "All engines have the same tables in memory, and take turns; "

@@ -44,7 +44,8 @@ SIZES = {
     "10 MB": 10 * common.MB, "100 MB": 100 * common.MB, "1 GB": common.GB, "4 GB": 4 * common.GB,
     "8 GB": 8 * common.GB,
 }
-#: The writer has the table several times; sizes of which memory holds fewer are left out.
+#: The writer has the table twice, and ways that copy need up to three more; sizes of which memory
+#: holds fewer are left out.
 COPIES = 5
 ROUNDS = 7
 #: A way whose reader has answered already; the other process passes that on.
@@ -194,7 +195,7 @@ def receive(connection: Any) -> None:
 
 
 class Writer:
-    """Has the same rows as a database, as Arrow, as pandas, and in DuckDB."""
+    """Has the same rows as a database, and as Arrow and pandas over the same arrays."""
 
     def __init__(self, size: int, home: Path) -> None:
         rows = size // ROW_BYTES
@@ -205,14 +206,13 @@ class Writer:
             "x": random.random(rows),
             "y": random.random(rows),
         }
-        self.frame = pd.DataFrame(columns)
+        self.frame = pd.DataFrame(columns, copy=False)
         self.arrow = pa.table(columns)
         self.duck = duckdb.connect()
-        arrow = self.arrow
-        self.duck.execute("CREATE TABLE t AS SELECT * FROM arrow")
+        self.duck.register("t", self.arrow)
         self.swing = swingdb.connect("handover")
         self.swing.execute("CREATE TABLE t (id BIGINT, x DOUBLE, y DOUBLE)")
-        self.swing.append("t", arrow)
+        self.swing.append("t", self.arrow)
         self.fifo = str(home / "fifo")
         os.mkfifo(self.fifo)
         self.flight, self.block, self.redis = Flight(), None, None
@@ -294,6 +294,10 @@ class Writer:
 
     def tidy(self) -> None:
         """Removes the files of this round."""
+        if self.redis:
+            redis = Redis(self.redis_path)
+            redis.call(b"FLUSHALL")
+            redis.close()
         if self.block:
             self.block.close()
             self.block.unlink()

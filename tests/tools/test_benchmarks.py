@@ -200,6 +200,7 @@ def test_a_handover_tells_having_from_summing(bench):
 
     had = next(comparison.handover("had_ms")(results))
     assert had.what == "10 MB" and "Arrow file, mapped" in had.peers
+    assert "Here, at 10 MB, it is" in comparison.had_aim(results)
 
 
 def test_suites_of_queries_have_the_same_answers(bench, tmp_path):
