@@ -8,6 +8,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`options`] | what the command line says, checked |
+//! | [`catalog`] | what clients of PostgreSQL look up about a database |
 //! | [`limits`] | what a session may use |
 //! | [`session`] | a snapshot, a connection to it, and which state a statement sees |
 //! | [`transport`] | bytes, plain or in TLS |
@@ -17,6 +18,7 @@
 //! | [`statements`] | a text cut into statements |
 //! | [`postgres`] | the PostgreSQL protocol |
 
+pub mod catalog;
 pub mod limits;
 pub mod listen;
 pub mod options;

@@ -1,7 +1,7 @@
 //! What the command line says, checked: [`Options`].
 //!
-//! Without TLS and a token the server listens on loopback addresses only. Whoever can open a
-//! connection there, as another user of the machine can, reads the database; a token keeps them out.
+//! Without TLS and a token the server listens on loopback addresses only. Every user of the
+//! machine can connect there and read the database; a token keeps others out.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

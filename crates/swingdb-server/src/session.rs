@@ -16,6 +16,8 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray};
 use swingdb::{Connection, Database, Error, InterruptHandle, QueryResult, Result, Value};
 
+use crate::catalog;
+use crate::catalog::Catalog;
 use crate::limits::Limits;
 
 /// Why writes are refused.
@@ -51,7 +53,13 @@ impl Source {
             connection.query(&setting)?;
         }
         let memory = shown(&connection, "memory_limit")?;
-        Ok(Session { limits: self.limits.clone(), database, connection, memory })
+        Ok(Session {
+            limits: self.limits.clone(),
+            database,
+            connection,
+            memory,
+            catalog: Catalog::default(),
+        })
     }
 }
 
@@ -62,6 +70,7 @@ pub struct Session {
     connection: Connection,
     /// The limit of memory, as SHOW says it.
     memory: String,
+    catalog: Catalog,
 }
 
 impl Session {
@@ -75,7 +84,10 @@ impl Session {
 
     /// Runs one statement in the state that the session is at.
     pub fn run(&self, sql: &str, values: &[Value]) -> Result<QueryResult> {
-        let result = self.connection.execute(sql, values)?;
+        let result = match catalog::is_asked(sql) {
+            true => self.catalog.run(&self.connection, sql, values)?,
+            false => self.connection.execute(sql, values)?,
+        };
         // Whatever the statement looked like: these are the tags of what changes settings.
         if matches!(result.tag(), "SET" | "RESET" | "PRAGMA") {
             self.keep_limits()?;

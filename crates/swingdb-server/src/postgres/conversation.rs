@@ -253,6 +253,13 @@ impl Conversation {
             return Ok(Outcome::Done("DEALLOCATE"));
         }
         let result = self.session.run(statement, values)?;
+        if let (["show", name], "SHOW") = (&words[..], result.tag())
+            && result.schema().fields().iter().map(|field| field.name()).eq(["name", "value"])
+            && *name != "all"
+        {
+            // PostgreSQL shows a setting as a column of its name.
+            return Ok(Outcome::Shown(name.to_string(), self.session.setting(name)?));
+        }
         if !self.session.in_transaction() || words.first() == Some(&"rollback") {
             self.failed = false;
         }
