@@ -50,8 +50,8 @@ pub fn add(connection: &Connection) -> Result<()> {
     let texts: [(&str, &[DataType], Option<&'static str>); 22] = [
         ("pg_get_userbyid", &[INT], Some("swingdb")),
         ("pg_encoding_to_char", &[INT], Some("UTF8")),
-        ("current_user", &[], Some("swingdb")),
-        ("session_user", &[], Some("swingdb")),
+        ("pg_current_user", &[], Some("swingdb")),
+        ("pg_session_user", &[], Some("swingdb")),
         ("obj_description_1", &[INT], None),
         ("obj_description_2", &[INT, TEXT], None),
         ("shobj_description", &[INT, TEXT], None),

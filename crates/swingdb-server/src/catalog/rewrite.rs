@@ -8,7 +8,7 @@
 //! | `'t'::regclass` | `regclass_of('t')`, its number |
 //! | `x::regclass` | `x`: a number stays one |
 //! | `x::oid`, `x::"char"`, `x::name` | `x::BIGINT`, `x::VARCHAR` |
-//! | `current_user` | `current_user()` |
+//! | `current_user` | `pg_current_user()` |
 //! | `obj_description(x, 'pg_class')` | `obj_description_2(x, 'pg_class')`: by number of arguments |
 
 use crate::statements::{is_word, part_end};
@@ -111,7 +111,7 @@ fn reduce(tokens: &[Token<'_>], out: &mut Vec<String>) -> usize {
         let lower = text.to_lowercase();
         let is_call = is(next(1), "(");
         if matches!(lower.as_str(), "current_user" | "session_user") && !is_call {
-            out.push(format!("{lower}()"));
+            out.push(format!("pg_{lower}()"));
             return 1;
         }
         if is_call && OF_MANY.contains(&lower.as_str()) {
@@ -174,7 +174,7 @@ mod tests {
             ("'t'::regclass", "regclass_of('t')"),
             ("x::pg_catalog.regtype::pg_catalog.text", "x::VARCHAR"),
             ("a::oid, b::\"char\", c::int4", "a::BIGINT, b::VARCHAR, c::int4"),
-            ("SELECT current_user, a.current_user", "SELECT current_user(), a.current_user"),
+            ("SELECT current_user, a.current_user", "SELECT pg_current_user(), a.current_user"),
             ("pg_get_expr(a, f(b, c), true)", "pg_get_expr_3(a, f(b, c), true)"),
             ("E'\\'pg_catalog.x' || 'pg_catalog.y'", "E'\\'pg_catalog.x' || 'pg_catalog.y'"),
         ] {

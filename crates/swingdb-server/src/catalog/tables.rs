@@ -166,21 +166,21 @@ impl From<bool> for Cell {
 
 /// Names of columns with their types: `i` numbers, `t` texts, `b` booleans, `a` lists of texts.
 /// The rows of those with rows are made by [`filled`]; what is not said there is NULL, 0, false.
-const TABLES: [(&str, &str); 34] = [
-    ("pg_namespace", "oid:i nspname:t nspowner:i nspacl:t"),
+const TABLES: [(&str, &str); 35] = [
+    ("pg_namespace", "oid:i nspname:t nspowner:i nspacl:a"),
     (
         "pg_class",
         "oid:i relname:t relnamespace:i reltype:i reloftype:i relowner:i relam:i \
         relfilenode:i reltablespace:i relpages:i reltuples:i reltoastrelid:i relhasindex:b \
         relisshared:b relpersistence:t relkind:t relnatts:i relchecks:i relhasrules:b \
         relhastriggers:b relhassubclass:b relrowsecurity:b relforcerowsecurity:b \
-        relispopulated:b relreplident:t relispartition:b relacl:t reloptions:t relpartbound:t",
+        relispopulated:b relreplident:t relispartition:b relacl:a reloptions:a relpartbound:t",
     ),
     (
         "pg_attribute",
         "attrelid:i attname:t atttypid:i attlen:i attnum:i attndims:i atttypmod:i \
         attnotnull:b atthasdef:b attidentity:t attgenerated:t attisdropped:b attislocal:b \
-        attcollation:i attstattarget:i attstorage:t attcompression:t attacl:t attoptions:t",
+        attcollation:i attstattarget:i attstorage:t attcompression:t attacl:a attoptions:a",
     ),
     ("pg_attrdef", "oid:i adrelid:i adnum:i adbin:t"),
     (
@@ -193,13 +193,14 @@ const TABLES: [(&str, &str); 34] = [
     (
         "pg_database",
         "oid:i datname:t datdba:i encoding:i datcollate:t datctype:t daticulocale:t \
-        datlocprovider:t datallowconn:b datistemplate:b datacl:t dattablespace:i",
+        datlocprovider:t datallowconn:b datistemplate:b datacl:a dattablespace:i",
     ),
     (
         "pg_roles",
         "oid:i rolname:t rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b \
         rolcanlogin:b rolreplication:b rolconnlimit:i rolvaliduntil:t rolbypassrls:b",
     ),
+    ("pg_auth_members", "roleid:i member:i grantor:i admin_option:b"),
     ("pg_user", "usesysid:i usename:t usecreatedb:b usesuper:b"),
     (
         "pg_tables",
@@ -222,7 +223,7 @@ const TABLES: [(&str, &str); 34] = [
     (
         "pg_proc",
         "oid:i proname:t pronamespace:i proowner:i prolang:i prokind:t prorettype:i \
-        proargtypes:t proacl:t proisstrict:b provolatile:t pronargs:i",
+        proargtypes:t proacl:a proisstrict:b provolatile:t pronargs:i",
     ),
     ("pg_collation", "oid:i collname:t collnamespace:i"),
     ("pg_description", "objoid:i classoid:i objsubid:i description:t"),
@@ -249,7 +250,7 @@ const TABLES: [(&str, &str); 34] = [
     ("pg_enum", "oid:i enumtypid:i enumsortorder:i enumlabel:t"),
     ("pg_range", "rngtypid:i rngsubtype:i"),
     ("pg_extension", "oid:i extname:t extowner:i extnamespace:i extversion:t"),
-    ("pg_foreign_table", "ftrelid:i ftserver:i ftoptions:t"),
+    ("pg_foreign_table", "ftrelid:i ftserver:i ftoptions:a"),
     ("pg_foreign_server", "oid:i srvname:t"),
     ("pg_partitioned_table", "partrelid:i partstrat:t partattrs:t"),
     ("pg_sequence", "seqrelid:i seqtypid:i seqstart:i seqincrement:i"),
@@ -417,7 +418,9 @@ fn array(name: &str, kind: &str, rows: &[Row]) -> ArrayRef {
             Cell::Text(value) => Some(value),
             _ => None,
         }))),
-        _ => arrow::array::new_null_array(&DataType::new_list(DataType::Utf8, true), rows.len()),
+        _ => {
+            arrow::array::new_null_array(&DataType::new_list(DataType::Utf8View, true), rows.len())
+        }
     }
 }
 

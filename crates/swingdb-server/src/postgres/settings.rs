@@ -45,7 +45,7 @@ const KNOWN: [(&str, &str, Values); 30] = [
     ("search_path", "main", Values::SearchPath),
     ("server_encoding", "UTF8", Values::Fixed),
     ("server_version", VERSION, Values::Fixed),
-    ("server_version_num", "150000", Values::Fixed),
+    ("server_version_num", "140000", Values::Fixed),
     ("session_authorization", "swingdb", Values::Fixed),
     ("ssl", "off", Values::Fixed),
     ("standard_conforming_strings", "on", Values::Of(&["on", "true", "1", "yes"])),
@@ -56,7 +56,7 @@ const KNOWN: [(&str, &str, Values); 30] = [
 ];
 
 /// The version of PostgreSQL whose protocol and formats these are.
-const VERSION: &str = concat!("15.0 (SwingDB ", env!("CARGO_PKG_VERSION"), ")");
+const VERSION: &str = concat!("14.0 (SwingDB ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Those whose value a client is told at the start, and whenever it changes, by the names that
 /// clients look for.
