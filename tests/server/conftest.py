@@ -35,7 +35,8 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def writer(home: Path) -> Iterator[swingdb.Connection]:
     """The one writer of the database `served`, shared once, with a table of 1000 rows."""
     with swingdb.connect("served") as connection:
-        connection.execute("CREATE TABLE t AS SELECT i AS id, 'n' || i AS name FROM range(1000) r(i)")
+        rows = "SELECT i AS id, 'n' || i AS name FROM range(1000) r(i)"
+        connection.execute(f"CREATE TABLE t AS {rows}")
         connection.share()
         yield connection
 
@@ -46,7 +47,11 @@ class Server:
     def __init__(self, *arguments: object, name: str = "served", **env: str) -> None:
         command = [str(SERVER), name, "--port", "0", *map(str, arguments)]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **env}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **env},
         )
         line = self.process.stdout.readline()
         if " on " not in line:

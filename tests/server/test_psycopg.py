@@ -124,7 +124,7 @@ def shared_session(tmp_path_factory):
         dt.timedelta(days=2, seconds=3),
         UUID,
         [1, 2, 3],
-        ["a b", 'c"d'],
+        [1.5, None],
         None,
     ],
     ids=repr,
@@ -138,6 +138,12 @@ def test_parameters_come_back(shared_session, value, form):
     assert got == value
 
 
+def test_a_list_of_texts_comes_back(shared_session):
+    # In the text format psycopg sends it as one text, of a type that the server is to find out.
+    texts = ["a b", 'c"d', "", "NULL"]
+    assert shared_session.execute("SELECT %b AS value", [texts]).fetchone()[0] == texts
+
+
 def test_parameters_take_the_types_of_their_places(server, writer):
     writer.execute("CREATE TABLE typed (id BIGINT, d DATE, p DECIMAL(8, 2))")
     writer.execute("INSERT INTO typed VALUES (1, '2024-01-01', 1.50), (2, '2024-02-02', 2.50)")
@@ -145,9 +151,12 @@ def test_parameters_take_the_types_of_their_places(server, writer):
     with connect(server) as session:
         one = session.execute("SELECT id FROM typed WHERE d = %s", ["2024-02-02"]).fetchall()
         assert one == [(2,)]
-        assert session.execute("SELECT d FROM typed WHERE id = %s", ["1"]).fetchone()[0].year == 2024
-        assert session.execute("SELECT id FROM typed WHERE id = ANY(%s)", [[2, 3]]).fetchall() == [(2,)]
-        low = session.pgconn.prepare(b"q", b"SELECT id, d FROM typed WHERE d > $1 AND p < $2 LIMIT $3")
+        one = session.execute("SELECT d FROM typed WHERE id = %s", ["1"]).fetchall()
+        assert one == [(dt.date(2024, 1, 1),)]
+        one = session.execute("SELECT id FROM typed WHERE id = ANY(%s)", [[2, 3]]).fetchall()
+        assert one == [(2,)]
+        query = b"SELECT id, d FROM typed WHERE d > $1 AND p < $2 LIMIT $3"
+        low = session.pgconn.prepare(b"q", query)
         assert low.status == psycopg.pq.ExecStatus.COMMAND_OK
         told = session.pgconn.describe_prepared(b"q")
         assert [told.param_type(at) for at in range(told.nparams)] == [1082, 1700, 20]
@@ -245,7 +254,7 @@ def test_a_cancel_request_ends_the_statement(server):
 
 
 def test_limits(start):
-    server = start("--max-sessions", 2, "--statement-timeout", 0.5, "--memory", "64MB")
+    server = start("--max-sessions", 2, "--statement-timeout", 3, "--memory", "16MB")
     with connect(server) as session:
         began = time.monotonic()
         with pytest.raises(psycopg.errors.QueryCanceled, match="statement_timeout"):
@@ -255,11 +264,10 @@ def test_limits(start):
             session.execute("SET statement_timeout = 0")
         session.execute("SET statement_timeout = '100ms'")
         assert session.execute("SHOW statement_timeout").fetchone() == ("100ms",)
-        session.execute("SET statement_timeout = '400ms'")
+        session.execute("SET statement_timeout = '3s'")
         with pytest.raises(psycopg.errors.OutOfMemory):
             session.execute(
-                "SELECT count(*) FROM (SELECT DISTINCT i::VARCHAR || 'xxxxxxxxxxxxxxxx' AS s "
-                "FROM range(3000000) r(i))"
+                "SELECT count(*) FROM range(3000000) a(i) JOIN range(3000000) b(j) ON i = j"
             )
         with connect(server), pytest.raises(psycopg.OperationalError, match="too many sessions"):
             connect(server)
@@ -326,9 +334,8 @@ def test_tls_and_token(start, tmp_path):
     cert, key = certificate(tmp_path)
     secret = "a secret of some length"
     (tmp_path / "token").write_text(secret + "\n")
-    server = start(
-        "--listen", "0.0.0.0", "--tls-cert", cert, "--tls-key", key, "--token-file", tmp_path / "token"
-    )
+    tls = ("--tls-cert", cert, "--tls-key", key)
+    server = start("--listen", "0.0.0.0", *tls, "--token-file", tmp_path / "token")
     server.host = "127.0.0.1"
     tls = {"sslmode": "verify-full", "sslrootcert": str(cert)}
     with connect(server, password=secret, **tls) as session:

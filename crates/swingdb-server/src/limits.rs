@@ -11,7 +11,7 @@ pub struct Limits {
     /// The most sessions at a time.
     pub sessions: usize,
     /// What operators of the statements of one session may hold, as the setting `memory_limit`
-    /// takes it: '4GB', '20%'.
+    /// takes it: '4GB', '20%'; in bytes once the server runs.
     pub memory: String,
     /// How long a statement and reading its rows may take; `None`: without end.
     pub statement_timeout: Option<Duration>,

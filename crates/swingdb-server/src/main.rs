@@ -33,7 +33,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let (source, token, tls) = (options.source()?, options.token()?, options.tls()?);
     options.check(tls.is_some(), token.is_some())?;
     // Says at once what a client would be told: no such database, nothing shared, a wrong limit.
-    drop(source.session()?);
+    let source = source.resolved()?;
     let registry = Registry::new(source.limits.sessions);
     let name = source.name.clone();
     let shared = Arc::new(Shared { source, token, tls, registry: Arc::clone(&registry) });

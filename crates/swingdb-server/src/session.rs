@@ -44,6 +44,13 @@ impl Source {
         }
     }
 
+    /// The same source with the limit of memory in bytes, so that sessions need not look at the
+    /// machine; an error where no session can begin.
+    pub fn resolved(mut self) -> Result<Self> {
+        self.limits.memory = self.session()?.setting("memory_limit")?;
+        Ok(self)
+    }
+
     /// A new session on the newest shared state.
     pub fn session(&self) -> Result<Session> {
         let database = self.snapshot()?;
@@ -52,14 +59,8 @@ impl Source {
         for setting in self.limits.settings() {
             connection.query(&setting)?;
         }
-        let memory = shown(&connection, "memory_limit")?;
-        Ok(Session {
-            limits: self.limits.clone(),
-            database,
-            connection,
-            memory,
-            catalog: Catalog::default(),
-        })
+        let (limits, catalog) = (self.limits.clone(), Catalog::default());
+        Ok(Session { limits, database, connection, catalog })
     }
 }
 
@@ -68,8 +69,6 @@ pub struct Session {
     limits: Limits,
     database: Database,
     connection: Connection,
-    /// The limit of memory, as SHOW says it.
-    memory: String,
     catalog: Catalog,
 }
 
@@ -97,7 +96,7 @@ impl Session {
 
     /// Puts limits back that a statement has raised, and says so.
     fn keep_limits(&self) -> Result<()> {
-        if shown(&self.connection, "memory_limit")? != self.memory {
+        if shown(&self.connection, "memory_limit")? != self.limits.memory {
             let memory = self.limits.memory.replace('\'', "''");
             self.connection.query(&format!("SET memory_limit = '{memory}'"))?;
             return Err(not_allowed("memory_limit", "--memory"));

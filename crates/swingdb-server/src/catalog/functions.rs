@@ -78,7 +78,7 @@ pub fn add(connection: &Connection) -> Result<()> {
         ("pg_table_is_visible", &[INT], true),
         ("pg_type_is_visible", &[INT], true),
         ("pg_function_is_visible", &[INT], true),
-        ("pg_relation_is_publishable", &[INT], false),
+        ("pg_relation_is_publishable", &[TEXT], false),
         ("pg_is_in_recovery", &[], false),
         ("has_table_privilege_2", &[TEXT, TEXT], true),
         ("has_table_privilege_3", &[TEXT, TEXT, TEXT], true),

@@ -8,8 +8,9 @@
 //! | `'t'::regclass` | `regclass_of('t')`, its number |
 //! | `x::regclass` | `x`: a number stays one |
 //! | `x::oid`, `x::"char"`, `x::name` | `x::BIGINT`, `x::VARCHAR` |
+//! | `'{0}'`, an array of one number | `[0]` |
 //! | `current_user` | `pg_current_user()` |
-//! | `obj_description(x, 'pg_class')` | `obj_description_2(x, 'pg_class')`: by number of arguments |
+//! | `obj_description(x, 'pg_class')` | `obj_description_2(...)`, by number of arguments |
 
 use crate::statements::{is_word, part_end};
 
@@ -104,6 +105,10 @@ fn reduce(tokens: &[Token<'_>], out: &mut Vec<String>) -> usize {
     }
     if text == "::" {
         return cast(tokens, out);
+    }
+    if text == "'{0}'" {
+        out.push("[0]".to_string());
+        return 1;
     }
     let is_name = kind == Kind::Word && !text.starts_with('"');
     let follows_point = out.last().is_some_and(|last| last == ".");

@@ -164,7 +164,8 @@ impl From<bool> for Cell {
     }
 }
 
-/// Names of columns with their types: `i` numbers, `t` texts, `b` booleans, `a` lists of texts.
+/// Names of columns with their types: `i` numbers, `t` texts, `b` booleans, `a` lists of texts,
+/// `n` lists of numbers.
 /// The rows of those with rows are made by [`filled`]; what is not said there is NULL, 0, false.
 const TABLES: [(&str, &str); 35] = [
     ("pg_namespace", "oid:i nspname:t nspowner:i nspacl:a"),
@@ -230,7 +231,7 @@ const TABLES: [(&str, &str); 35] = [
     ("pg_inherits", "inhrelid:i inhparent:i inhseqno:i inhdetachpending:b"),
     (
         "pg_policy",
-        "oid:i polname:t polrelid:i polcmd:t polpermissive:b polroles:a polqual:t \
+        "oid:i polname:t polrelid:i polcmd:t polpermissive:b polroles:n polqual:t \
         polwithcheck:t",
     ),
     (
@@ -303,7 +304,13 @@ fn filled(table: &str, names: &Names) -> Vec<Row> {
             ("datallowconn", true.into()),
         ])],
         "pg_roles" => {
-            vec![row([("oid", OWNER_OID.into()), owner, ("rolcanlogin", true.into())])]
+            vec![row([
+                ("oid", OWNER_OID.into()),
+                owner,
+                ("rolcanlogin", true.into()),
+                ("rolinherit", true.into()),
+                ("rolconnlimit", (-1).into()),
+            ])]
         }
         "pg_user" => {
             vec![row([("usesysid", OWNER_OID.into()), ("usename", "swingdb".into())])]

@@ -65,7 +65,8 @@ pub struct Conversation {
 impl Conversation {
     /// A conversation with a client that has been let in.
     pub fn new(wire: Wire, session: Session, settings: Settings) -> Self {
-        let zone = String::new();
+        // Every session begins with it.
+        let zone = "UTC".to_string();
         Self { wire, session, settings, extended: Extended::default(), failed: false, zone }
     }
 
@@ -99,6 +100,7 @@ impl Conversation {
     }
 
     fn greet(&mut self, place: &Registration) -> Result<(), Failure> {
+        let is_usual = self.settings.for_engine.is_empty();
         for statement in std::mem::take(&mut self.settings.for_engine) {
             self.session.run(&statement, &[])?;
         }
@@ -107,7 +109,10 @@ impl Conversation {
             let value = self.settings.get(key).unwrap_or_default().to_string();
             self.wire.send(&ParameterStatus::new(name.to_string(), value))?;
         }
-        self.report_zone()?;
+        self.wire.send(&ParameterStatus::new("TimeZone".to_string(), self.zone.clone()))?;
+        if !is_usual {
+            self.report_zone()?;
+        }
         self.wire.send(&BackendKeyData::new(place.number, SecretKey::I32(place.secret)))?;
         Ok(self.ready()?)
     }

@@ -81,6 +81,7 @@ fn text_value(pg: &PgType, text: &str) -> Result<Value, Refusal> {
         PgType::Bytea => bytes_of(text).map(Value::Blob).ok_or_else(|| wrong(pg, text)),
         PgType::Numeric(..) => decimal(text).ok_or_else(|| wrong(pg, text)),
         PgType::Array(item) => list_of_text(item, text),
+        PgType::Interval => interval(text).ok_or_else(|| wrong(pg, text)),
         PgType::Float4 | PgType::Float8 => {
             let value = text.trim().parse::<f64>().map_err(|_| wrong(pg, text))?;
             Ok(match pg {
@@ -97,6 +98,49 @@ fn text_value(pg: &PgType, text: &str) -> Result<Value, Refusal> {
             Ok(Value::Scalar(scalar))
         }
     }
+}
+
+/// `1 year 2 mons 3 days -04:05:06.5`, as PostgreSQL and its clients write intervals.
+fn interval(text: &str) -> Option<Value> {
+    const MICROS: [(&str, f64); 7] = [
+        ("hour", 3.6e9),
+        ("minute", 6e7),
+        ("min", 6e7),
+        ("second", 1e6),
+        ("sec", 1e6),
+        ("millisecond", 1e3),
+        ("microsecond", 1.0),
+    ];
+    let (mut months, mut days, mut micros) = (0_i32, 0_i32, 0_i64);
+    let mut words = text.split([' ', ',']).filter(|word| !word.is_empty()).peekable();
+    words.peek()?;
+    while let Some(word) = words.next() {
+        if let Some((hours, rest)) = word.split_once(':') {
+            let (minutes, seconds) = rest.split_once(':').unwrap_or((rest, "0"));
+            let unsigned = hours.trim_start_matches(['-', '+']).parse::<i64>().ok()?;
+            let minutes = unsigned.checked_mul(60)?.checked_add(minutes.parse::<i64>().ok()?)?;
+            let time = minutes.checked_mul(60_000_000)?;
+            let time = time.checked_add((seconds.parse::<f64>().ok()? * 1e6).round() as i64)?;
+            micros = micros.checked_add(if hours.starts_with('-') { -time } else { time })?;
+            continue;
+        }
+        let unit = words.next()?.to_lowercase();
+        let unit = unit.strip_suffix('s').unwrap_or(&unit);
+        if let Some((_, factor)) = MICROS.iter().find(|(name, _)| *name == unit) {
+            let part = word.parse::<f64>().ok().filter(|part| part.is_finite())? * factor;
+            micros = micros.checked_add(part.round() as i64)?;
+            continue;
+        }
+        let number = word.parse::<i32>().ok()?;
+        match unit {
+            "year" => months = months.checked_add(number.checked_mul(12)?)?,
+            "month" | "mon" => months = months.checked_add(number)?,
+            "week" => days = days.checked_add(number.checked_mul(7)?)?,
+            "day" => days = days.checked_add(number)?,
+            _ => return None,
+        }
+    }
+    Some(Value::Interval { months, days, nanos: micros.checked_mul(1000)? })
 }
 
 /// A decimal number of as many digits as its text has.
@@ -325,6 +369,10 @@ mod tests {
         let decimal = Value::Decimal { unscaled: -1050, precision: 4, scale: 2 };
         assert_eq!(text(1700, "-10.50"), Ok(decimal));
         assert_eq!(text(1082, "2000-01-01"), Ok(Value::Scalar(ScalarValue::Date32(Some(10957)))));
+        let nanos = -(4 * 3600 + 5 * 60 + 6) * 1_000_000_000 - 500_000_000;
+        let interval = Value::Interval { months: 14, days: 3, nanos };
+        assert_eq!(text(1186, "1 year 2 mons 3 days -04:05:06.5"), Ok(interval));
+        assert_eq!(text(1186, "3"), Err("22P02"));
         assert_eq!(text(999_999, "x"), Err("0A000"));
     }
 

@@ -3,7 +3,11 @@
 //! `WHERE id = $1` says that `$1` is compared with `id`, and so what type a value would best have.
 //! The query is planned without values. Its plan tells the types, and is dropped.
 
-use arrow::datatypes::FieldRef;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
 use swingdb_common::runtime::cancel::stoppable;
@@ -38,5 +42,29 @@ fn types_of(session: &Session, sql: &str) -> Result<Vec<Option<FieldRef>>> {
     planner.prepare(statement.as_mut())?;
     let plan = planner.plan_for(*statement)?;
     let mut fields = plan.get_parameter_fields()?;
+    for id in of_limits(&plan)? {
+        let count: FieldRef = Arc::new(Field::new("", DataType::Int64, true));
+        fields.entry(id).or_default().get_or_insert(count);
+    }
     Ok((1..next).map(|number| fields.remove(&format!("${number}")).flatten()).collect())
+}
+
+/// The parameters that stand for a number of rows, whose types no comparison tells.
+fn of_limits(plan: &LogicalPlan) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Limit(limit) = node {
+            let both = [&limit.skip, &limit.fetch].into_iter().flatten();
+            for count in both {
+                count.apply(|part| {
+                    if let Expr::Placeholder(parameter) = part {
+                        found.push(parameter.id.clone());
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
 }
