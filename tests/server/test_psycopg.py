@@ -184,6 +184,40 @@ def test_a_statement_sees_the_newest_state_and_a_transaction_one(server, writer)
         assert count(each) == 0
 
 
+def test_temporary_tables_stay_while_the_state_changes(server, writer):
+    with connect(server) as session:
+        session.execute("CREATE TEMP TABLE mine AS SELECT max(id) AS most FROM t")
+        writer.execute("INSERT INTO t VALUES (5000, 'new')")
+        writer.share()
+        query = "SELECT most, (SELECT max(id) FROM t) FROM mine"
+        assert session.execute(query).fetchone() == (999, 5000)
+
+
+def test_a_prepared_statement_whose_columns_change_is_refused(server, writer):
+    with connect(server) as session:
+        session.pgconn.prepare(b"q", b"SELECT * FROM t LIMIT 1")
+        told = session.pgconn.describe_prepared(b"q")
+        assert [told.ftype(at) for at in range(told.nfields)] == [20, 25]
+        assert session.pgconn.exec_prepared(b"q", [], result_format=1).ntuples == 1
+        writer.execute("DROP TABLE t")
+        writer.execute("CREATE TABLE t AS SELECT 'x' AS id, 1.5::DOUBLE AS name")
+        writer.share()
+        refused = session.pgconn.exec_prepared(b"q", [], result_format=1)
+        assert refused.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"0A000"
+        assert session.execute("SELECT * FROM t").fetchall() == [("x", 1.5)]
+
+
+def test_a_client_that_reads_nothing_loses_its_session(start):
+    server = start("--statement-timeout", 1)
+    words = b"\0\3\0\0user\0x\0database\0served\0\0"
+    query = b"SELECT repeat('x', 1000) FROM range(1000000)\0"
+    with socket.create_connection((server.host, server.port)) as client:
+        client.sendall((len(words) + 4).to_bytes(4, "big") + words)
+        client.sendall(b"Q" + (len(query) + 4).to_bytes(4, "big") + query)
+        wait_for(lambda: readers() != [])
+        wait_for(lambda: readers() == [])
+
+
 def test_writes_are_refused(server):
     with connect(server) as session:
         for statement in (

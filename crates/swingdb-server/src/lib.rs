@@ -7,9 +7,9 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | [`options`] | what the command line says, checked |
-//! | [`catalog`] | what clients of PostgreSQL look up about a database |
-//! | [`limits`] | what a session may use |
+//! | [`options`] | the command line, checked |
+//! | [`catalog`] | `pg_catalog`, for the tools of PostgreSQL |
+//! | [`limits`] | limits of a session |
 //! | [`session`] | a snapshot, a connection to it, and which state a statement sees |
 //! | [`transport`] | bytes, plain or in TLS |
 //! | [`token`] | the secret that clients show |

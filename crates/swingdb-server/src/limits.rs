@@ -1,17 +1,17 @@
-//! What a session may use: [`Limits`].
+//! The limits of a session: [`Limits`].
 //!
 //! The engine enforces them, as settings of the session. A client may lower `statement_timeout`,
 //! and never raise a limit: [`crate::session`] looks after each SET.
 
 use std::time::Duration;
 
-/// What a session may use, and how many there may be.
+/// How much a session may use, and how many sessions there may be.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// The most sessions at a time.
     pub sessions: usize,
-    /// What operators of the statements of one session may hold, as the setting `memory_limit`
-    /// takes it: '4GB', '20%'; in bytes once the server runs.
+    /// Memory that operators of the statements of one session may hold, as the setting
+    /// `memory_limit` takes it: '4GB', '20%'; in bytes once the server runs.
     pub memory: String,
     /// How long a statement and reading its rows may take; `None`: without end.
     pub statement_timeout: Option<Duration>,
@@ -42,7 +42,7 @@ impl Limits {
         settings
     }
 
-    /// The statement that sets the time of a statement to what it may be at most.
+    /// The statement that sets the time of a statement to its limit.
     pub fn timeout_setting(&self) -> Option<String> {
         self.statement_timeout
             .map(|most| format!("SET statement_timeout = '{}ms'", most.as_millis()))

@@ -6,7 +6,7 @@
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustls::ServerConfig;
@@ -18,16 +18,19 @@ use crate::token::Token;
 
 /// How long accepting pauses when the system has no room for a connection.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The most connections that are open beside those of sessions: clients that have not shown their
+/// token yet, and requests to cancel. Further ones are closed at once.
+const SPARE: usize = 64;
 /// Address space of a connection's thread: the engine plans deep statements on stacks of its own.
 const STACK: usize = 4 << 20;
 
-/// What all connections share.
+/// Shared by all connections.
 pub struct Shared {
-    /// What is served.
+    /// The database that is served.
     pub source: Source,
-    /// What clients have to show; `None`: nothing.
+    /// The secret that clients have to show; `None`: nothing.
     pub token: Option<Token>,
-    /// How TLS is spoken; with it, nobody gets in without.
+    /// How TLS is spoken; with it, plain connections are refused.
     pub tls: Option<Arc<ServerConfig>>,
     /// The sessions.
     pub registry: Arc<Registry>,
@@ -38,6 +41,8 @@ pub struct Server {
     listener: TcpListener,
     shared: Arc<Shared>,
     ending: Arc<AtomicBool>,
+    /// Connections that are open.
+    open: Arc<AtomicUsize>,
 }
 
 /// Ends a [`Server`] from another thread.
@@ -60,7 +65,7 @@ impl Server {
     /// Listens at an address.
     pub fn bind(address: SocketAddr, shared: Arc<Shared>) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
-        Ok(Self { listener, shared, ending: Arc::default() })
+        Ok(Self { listener, shared, ending: Arc::default(), open: Arc::default() })
     }
 
     /// Where it listens.
@@ -68,7 +73,7 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// What ends it.
+    /// A handle that ends it.
     pub fn stopper(&self) -> std::io::Result<Stop> {
         let mut address = self.address()?;
         if address.ip().is_unspecified() {
@@ -94,8 +99,13 @@ impl Server {
 
     fn serve(&self, stream: TcpStream) {
         let shared = Arc::clone(&self.shared);
+        let place = Open::new(&self.open);
+        if self.open.load(Ordering::Acquire) > shared.source.limits.sessions.saturating_add(SPARE) {
+            return;
+        }
         let thread = std::thread::Builder::new().name("session".to_string()).stack_size(STACK);
         let work = move || {
+            let _place = place;
             let served = catch_unwind(AssertUnwindSafe(|| postgres::serve(&shared, stream)));
             if served.is_err() {
                 eprintln!("swingdb-server: a connection was ended by a defect of the server");
@@ -105,5 +115,21 @@ impl Server {
         if thread.spawn(work).is_err() {
             std::thread::sleep(PAUSE);
         }
+    }
+}
+
+/// Counts a connection while it is open.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -1,4 +1,4 @@
-//! What the command line says, checked: [`Options`].
+//! The command line, checked: [`Options`].
 //!
 //! Without TLS and a token the server listens on loopback addresses only. Every user of the
 //! machine can connect there and read the database; a token keeps others out.
@@ -58,7 +58,7 @@ pub struct Options {
     /// The most sessions at a time
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub max_sessions: usize,
-    /// What operators of the statements of one session may hold: '4GB', '20%'
+    /// Memory that operators of the statements of one session may hold: '4GB', '20%'
     #[arg(long, value_name = "BYTES", default_value = "50%")]
     pub memory: String,
     /// Seconds that a statement and reading its rows may take; 0: without end
@@ -86,7 +86,7 @@ pub enum Wrong {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// Certificates and key do not fit each other.

@@ -1,7 +1,7 @@
 //! Which sessions there are: [`Registry`]. It interrupts their statements, and ends them.
 //!
 //! A session is in the registry from before its client learns its number until its
-//! [`Registration`] is dropped, whatever ends it.
+//! [`Registration`] is dropped.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
@@ -28,7 +28,7 @@ struct State {
 /// One connection, from its first byte on.
 struct Entry {
     socket: TcpStream,
-    /// What a client shows to interrupt the session.
+    /// The number that a client shows to interrupt the session.
     secret: i32,
     statements: Option<InterruptHandle>,
 }
@@ -38,7 +38,7 @@ pub struct Registration {
     registry: Arc<Registry>,
     /// The number by which clients call the session.
     pub number: i32,
-    /// What they show to interrupt it.
+    /// The number that they show to interrupt it.
     pub secret: i32,
 }
 
@@ -75,8 +75,7 @@ impl Registry {
         Ok(Registration { registry: Arc::clone(self), number, secret })
     }
 
-    /// Interrupts the statement of a session, if the secret is its; else nothing happens, and
-    /// nobody learns why.
+    /// Interrupts the statement of a session, if the secret is its; else nothing happens.
     pub fn interrupt(&self, number: i32, secret: i32) {
         let state = self.state.lock();
         let entry = state.sessions.get(&number).filter(|entry| entry.secret == secret);
@@ -95,7 +94,7 @@ impl Registry {
         self.len() == 0
     }
 
-    /// Lets nobody in any more, interrupts all statements, closes all connections, and waits until
+    /// Refuses new sessions, interrupts all statements, closes all connections, and waits until
     /// the sessions are gone: whether they went in time.
     pub fn end(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;

@@ -4,8 +4,8 @@
 //! statements (a query message, or what an extended client sends up to its Sync). From BEGIN to
 //! COMMIT it stays at one state. A result that is being read keeps the state that it started from.
 //!
-//! Sessions read. What would change the database is refused, since a change of a snapshot would be
-//! seen by nobody. Temporary tables can be made, and end with the session.
+//! Sessions read. Changes of the database are refused, since no other process would see a change
+//! of a snapshot. Temporary tables can be made, and end with the session.
 //!
 //! The lease on the state is the snapshot's. It ends when the session is dropped, or with the
 //! process, however that dies.
@@ -31,7 +31,7 @@ pub struct Source {
     pub home: Option<PathBuf>,
     /// Its name.
     pub name: String,
-    /// What a session may use.
+    /// The limits of a session.
     pub limits: Limits,
 }
 
@@ -87,14 +87,14 @@ impl Session {
             true => self.catalog.run(&self.connection, sql, values)?,
             false => self.connection.execute(sql, values)?,
         };
-        // Whatever the statement looked like: these are the tags of what changes settings.
+        // These are the tags of all statements that change settings.
         if matches!(result.tag(), "SET" | "RESET" | "PRAGMA") {
             self.keep_limits()?;
         }
         Ok(result)
     }
 
-    /// Puts limits back that a statement has raised, and says so.
+    /// Puts limits back that a statement has raised, and returns an error then.
     fn keep_limits(&self) -> Result<()> {
         if shown(&self.connection, "memory_limit")? != self.limits.memory {
             let memory = self.limits.memory.replace('\'', "''");

@@ -25,7 +25,7 @@ impl Transport {
         Ok(Self::Tls(Box::new(StreamOwned::new(connection, stream))))
     }
 
-    /// Whether nobody on the way can read what is sent.
+    /// Whether it is in TLS.
     pub fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
@@ -38,8 +38,13 @@ impl Transport {
     }
 
     /// How long a read may wait; `None`: without end.
-    pub fn set_patience(&self, patience: Option<Duration>) -> Result<()> {
+    pub fn set_read_patience(&self, patience: Option<Duration>) -> Result<()> {
         self.socket().set_read_timeout(patience)
+    }
+
+    /// How long a write may wait for the client to read; `None`: without end.
+    pub fn set_write_patience(&self, patience: Option<Duration>) -> Result<()> {
+        self.socket().set_write_timeout(patience)
     }
 
     /// Says goodbye. Errors change nothing: the other side may be gone.

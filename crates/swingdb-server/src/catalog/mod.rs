@@ -1,10 +1,9 @@
-//! What PostgreSQL's clients look up about a database: `pg_catalog`, as far as the engine has it.
+//! `pg_catalog`, for the tools of PostgreSQL, as far as the engine has the things in it.
 //!
-//! Such statements are few and small. A statement that names something of PostgreSQL's gets its
-//! text rewritten ([`rewrite`]) and finds tables ([`tables`]) that are made for it of the state
-//! that the session is at, and taken away again. Functions ([`functions`]) are added to the session
-//! with its first such statement. What there is nothing of (indexes, triggers, policies) is an
-//! empty table.
+//! A statement that names something of PostgreSQL's gets its text rewritten ([`rewrite`]). Its
+//! tables ([`tables`]) are made for it, from the state that the session is at, and dropped again.
+//! Functions ([`functions`]) are added to the session with its first such statement. Indexes,
+//! triggers, policies and others are empty tables.
 
 mod functions;
 mod rewrite;

@@ -8,7 +8,7 @@
 //! | `'t'::regclass` | `regclass_of('t')`, its number |
 //! | `x::regclass` | `x`: a number stays one |
 //! | `x::oid`, `x::"char"`, `x::name` | `x::BIGINT`, `x::VARCHAR` |
-//! | `'{0}'`, an array of one number | `[0]` |
+//! | `'{0}'` beside `pg_policy`, an array | `[0]` |
 //! | `current_user` | `pg_current_user()` |
 //! | `obj_description(x, 'pg_class')` | `obj_description_2(...)`, by number of arguments |
 
@@ -71,11 +71,16 @@ fn tokens(sql: &str) -> Vec<Token<'_>> {
 /// The statement as the engine takes it.
 pub fn rewrite(sql: &str) -> String {
     let tokens = tokens(sql);
+    let of_policies = tokens.iter().any(|token| is(Some(token), "pg_policy"));
     let mut out: Vec<String> = Vec::with_capacity(tokens.len());
     let mut at = 0;
     while at < tokens.len() {
-        let step = reduce(&tokens[at..], &mut out);
-        at += step;
+        if of_policies && tokens[at].1 == "'{0}'" {
+            out.push("[0]".to_string());
+            at += 1;
+        } else {
+            at += reduce(&tokens[at..], &mut out);
+        }
     }
     out.concat()
 }
@@ -105,10 +110,6 @@ fn reduce(tokens: &[Token<'_>], out: &mut Vec<String>) -> usize {
     }
     if text == "::" {
         return cast(tokens, out);
-    }
-    if text == "'{0}'" {
-        out.push("[0]".to_string());
-        return 1;
     }
     let is_name = kind == Kind::Word && !text.starts_with('"');
     let follows_point = out.last().is_some_and(|last| last == ".");
@@ -180,6 +181,8 @@ mod tests {
             ("x::pg_catalog.regtype::pg_catalog.text", "x::VARCHAR"),
             ("a::oid, b::\"char\", c::int4", "a::BIGINT, b::VARCHAR, c::int4"),
             ("SELECT current_user, a.current_user", "SELECT pg_current_user(), a.current_user"),
+            ("SELECT '{0}' FROM pg_policy", "SELECT [0] FROM pg_policy"),
+            ("SELECT '{0}', pg_x", "SELECT '{0}', pg_x"),
             ("pg_get_expr(a, f(b, c), true)", "pg_get_expr_3(a, f(b, c), true)"),
             ("E'\\'pg_catalog.x' || 'pg_catalog.y'", "E'\\'pg_catalog.x' || 'pg_catalog.y'"),
         ] {

@@ -40,7 +40,7 @@ impl From<End> for Failure {
     }
 }
 
-/// What a statement comes to.
+/// The outcome of a statement, before its rows.
 pub enum Outcome {
     /// The engine's result.
     Result(QueryResult),

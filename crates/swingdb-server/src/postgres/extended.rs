@@ -34,6 +34,8 @@ struct Prepared {
     declared: Vec<u32>,
     /// The types of all parameters, where they could be found out.
     inferred: Vec<Option<PgType>>,
+    /// The types of its columns, as the client has been told; it reads rows by them.
+    told: Option<Vec<u32>>,
 }
 
 /// A prepared statement with values.
@@ -41,6 +43,7 @@ struct Portal {
     sql: String,
     values: Vec<Value>,
     formats: Vec<i16>,
+    told: Option<Vec<u32>>,
     run: Run,
 }
 
@@ -150,7 +153,7 @@ impl Conversation {
             return Err(Refusal::new("54023", "too many parameters").into());
         }
         let inferred = self.infer(&sql, &parse.type_oids)?;
-        let prepared = Prepared { sql, declared: parse.type_oids, inferred };
+        let prepared = Prepared { sql, declared: parse.type_oids, inferred, told: None };
         self.extended.statements.insert(name, prepared);
         Ok(self.wire.send(&ParseComplete::new())?)
     }
@@ -164,7 +167,7 @@ impl Conversation {
         }
         self.settle_state()?;
         let types = self.session.connection().parameter_types(sql);
-        // What is wrong with the statement is said when it runs, with its values.
+        // An error of the statement is reported when it runs, with its values.
         let types = types.unwrap_or_default();
         let field = |at: usize| types.get(at).cloned().flatten();
         Ok((0..wanted).map(|at| field(at).map(|field| PgType::of(&field))).collect())
@@ -196,7 +199,8 @@ impl Conversation {
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
         let formats = bind.result_column_format_codes;
-        let portal = Portal { sql: prepared.sql, values, formats, run: Run::Waiting };
+        let Prepared { sql, told, .. } = prepared;
+        let portal = Portal { sql, values, formats, told, run: Run::Waiting };
         self.extended.portals.insert(name, portal);
         Ok(self.wire.send(&BindComplete::new())?)
     }
@@ -220,7 +224,17 @@ impl Conversation {
             Outcome::Result(result) => result,
         };
         portal.run = match result.has_rows() {
-            true => Run::Rows(Box::new(Rows::new(result, &portal.formats)?)),
+            true => {
+                let rows = Rows::new(result, &portal.formats)?;
+                if portal.told.as_ref().is_some_and(|told| *told != rows.types()) {
+                    // The table has other columns in a newer state, and the client would read
+                    // bytes of one type as another.
+                    let message = "the columns of the prepared statement have changed their \
+                        types since it was described: prepare it again";
+                    return Err(Refusal::new("0A000", message).into());
+                }
+                Run::Rows(Box::new(rows))
+            }
             false => {
                 let tag = change_tag(&result);
                 result.collect()?;
@@ -284,6 +298,11 @@ impl Conversation {
         let values = values.collect::<Vec<_>>();
         let columns = self.columns(&prepared.sql, &values)?;
         self.wire.send(&types)?;
+        if let Some(prepared) = self.extended.statements.get_mut(name) {
+            prepared.told = columns
+                .as_ref()
+                .map(|columns| columns.fields.iter().map(|field| field.type_id).collect());
+        }
         match columns {
             Some(description) => self.wire.send(&description)?,
             None => self.wire.send(&NoData::new())?,

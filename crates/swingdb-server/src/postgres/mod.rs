@@ -8,7 +8,7 @@
 //! | [`startup`] | TLS, the token, parameters, requests to cancel |
 //! | [`conversation`] | one session: messages and their answers |
 //! | [`extended`] | prepared statements and portals |
-//! | [`types`] | which PostgreSQL type stands for an Arrow type |
+//! | [`types`] | the PostgreSQL type for each Arrow type |
 //! | [`columns`] | arrays in the few forms that values are written from |
 //! | [`values`] | single values as PostgreSQL writes them, as text and binary |
 //! | [`rows`] | batches as messages |

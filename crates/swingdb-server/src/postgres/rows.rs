@@ -18,7 +18,7 @@ use crate::postgres::wire::Wire;
 /// The most columns that a message can name.
 const MAX_COLUMNS: usize = 32_767;
 
-/// The formats of columns, from what a client asks for: none is text for all, one is for all.
+/// The formats of columns that a client asks for: none means text, one is for all.
 pub fn formats(asked: &[i16], columns: usize) -> Result<Vec<Format>, Refusal> {
     let format = |code: &i16| match code {
         0 => Ok(Format::Text),
@@ -136,6 +136,11 @@ impl Rows {
         let (schema, formats) = (batch.schema(), formats(asked, 1)?);
         let batches = Box::new(std::iter::once(Ok(batch)));
         Ok(Self { batches, schema, tag: "SHOW", formats, batch: None, sent: 0 })
+    }
+
+    /// The numbers of the columns' types.
+    pub fn types(&self) -> Vec<u32> {
+        self.schema.fields().iter().map(|field| PgType::of(field).oid()).collect()
     }
 
     /// The kind of statement.

@@ -1,15 +1,15 @@
 //! Settings that clients of PostgreSQL expect, and that mean nothing to the engine: [`Settings`].
 //!
-//! A client sets many of them before its first query. One is taken where what the client asks for
-//! is what the server does anyway, or where the setting says nothing about answers; any other value
-//! is refused. Settings of the engine (`timezone`, `statement_timeout` ...) are the engine's.
+//! A client sets many of them before its first query. A value is accepted if the server behaves so
+//! anyway, or if the setting changes no answer. Any other value is refused. Settings of the engine
+//! (`timezone`, `statement_timeout` ...) are the engine's.
 
 use std::collections::BTreeMap;
 
 use crate::postgres::sqlstate::Refusal;
 use crate::statements::first_words;
 
-/// What values a setting may get.
+/// The values that a setting may get.
 enum Values {
     /// Any: it changes no answer.
     Any,
@@ -58,8 +58,7 @@ const KNOWN: [(&str, &str, Values); 30] = [
 /// The version of PostgreSQL whose protocol and formats these are.
 const VERSION: &str = concat!("14.0 (SwingDB ", env!("CARGO_PKG_VERSION"), ")");
 
-/// Those whose value a client is told at the start, and whenever it changes, by the names that
-/// clients look for.
+/// Settings whose values a client gets at the start, by the names that clients look for.
 pub const REPORTED: [(&str, &str); 11] = [
     ("server_version", "server_version"),
     ("server_encoding", "server_encoding"),
@@ -74,7 +73,7 @@ pub const REPORTED: [(&str, &str); 11] = [
     ("standard_conforming_strings", "standard_conforming_strings"),
 ];
 
-/// What a statement about a setting comes to.
+/// How a statement about a setting is carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub enum About {
     /// The statement is the engine's.

@@ -10,7 +10,7 @@ use crate::postgres::values::OutOfRange;
 pub struct Refusal {
     /// Five letters and digits.
     pub code: &'static str,
-    /// What is wrong.
+    /// The message for the client.
     pub message: String,
     /// Whether the session ends with it.
     pub is_fatal: bool,
@@ -27,7 +27,7 @@ impl Refusal {
         Self { code, message: message.into(), is_fatal: true }
     }
 
-    /// What clients do not keep to in the protocol.
+    /// A violation of the protocol.
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new("08P01", message)
     }
@@ -89,7 +89,7 @@ fn code(error: &Error) -> &'static str {
         Error::OutOfMemory { .. } => "53200",
         Error::Busy { .. } => "55P03",
         Error::Refused { .. } => "57P03",
-        // The only changes that a transaction meets here are those that a session may not make.
+        // A session may change nothing: its reason for refusing writes.
         Error::Transaction { message } if message.contains("serves snapshots") => "25006",
         Error::Transaction { .. } => "25000",
         Error::Store { problem: StoreProblem::Full, .. } => "53100",

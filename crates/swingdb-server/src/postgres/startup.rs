@@ -2,13 +2,14 @@
 
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pgwire::messages::response::{GssEncResponse, SslResponse};
 use pgwire::messages::startup::{Authentication, NegotiateProtocolVersion, Startup};
 use pgwire::messages::{
     PgWireFrontendMessage as Message, SslNegotiationMetaMessage as Negotiation,
 };
+use socket2::{SockRef, TcpKeepalive};
 
 use crate::listen::Shared;
 use crate::postgres::conversation::{Conversation, Failure};
@@ -18,13 +19,18 @@ use crate::postgres::wire::{End, Wire};
 use crate::registry::{Full, Registration};
 use crate::transport::Transport;
 
-/// How long a client has for each of its first messages.
+/// How long a client has for all of its first messages.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a connection is silent before the other machine is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Serves one connection until its end.
 pub fn serve(shared: &Arc<Shared>, stream: TcpStream) {
-    // Small answers wait for nothing.
+    // Small answers wait for nothing. A machine that is gone is noticed after some minutes. Where
+    // the system refuses either, the session works all the same.
     let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     let Ok(socket) = stream.try_clone() else { return };
     let place = secret().and_then(|secret| Ok(shared.registry.enter(socket, secret)));
     let wire = Wire::new(Transport::Plain(stream));
@@ -68,7 +74,7 @@ struct Negotiated {
     startup: Startup,
 }
 
-/// A number that nobody can guess.
+/// A random number, so that no other client can interrupt the session.
 fn secret() -> std::io::Result<i32> {
     let mut bytes = [0; 4];
     let random = rustls::crypto::ring::default_provider().secure_random;
@@ -78,8 +84,10 @@ fn secret() -> std::io::Result<i32> {
 
 /// Answers requests for TLS, and to cancel, until the client sends its parameters.
 fn negotiate(shared: &Shared, mut wire: Wire) -> Result<Option<Negotiated>, End> {
-    wire.transport().set_patience(Some(PATIENCE))?;
+    let deadline = Some(Instant::now() + PATIENCE);
+    wire.transport().set_write_patience(Some(PATIENCE))?;
     loop {
+        wire.deadline = deadline;
         match wire.receive()? {
             Message::SslNegotiation(Negotiation::PostgresSsl(_)) => match &shared.tls {
                 Some(config) if !wire.transport().is_tls() => {
@@ -117,7 +125,8 @@ fn session(shared: &Shared, negotiated: Negotiated, place: Registration) -> Resu
     let Negotiated { mut wire, startup } = negotiated;
     match prepare(shared, &mut wire, &startup) {
         Ok(settings) => {
-            wire.transport().set_patience(None)?;
+            wire.wait_without_end()?;
+            wire.transport().set_write_patience(shared.source.limits.statement_timeout)?;
             let started = shared.source.session();
             match started.map_err(|error| Refusal { is_fatal: true, ..Refusal::from(error) }) {
                 Ok(session) => {

@@ -1,7 +1,7 @@
-//! Which PostgreSQL type stands for an Arrow type: [`PgType`].
+//! The PostgreSQL type for each Arrow type: [`PgType`].
 //!
-//! A type that PostgreSQL lacks is sent as the next wider one (UBIGINT as `numeric`), and what has
-//! no such type as JSON: structs, maps, unions, lists of lists.
+//! A type that PostgreSQL lacks is sent as the next wider one (UBIGINT as `numeric`). Structs,
+//! maps, unions and lists of lists are sent as JSON.
 
 use arrow::datatypes::{DataType, Field};
 
@@ -48,7 +48,7 @@ pub enum PgType {
 }
 
 impl PgType {
-    /// The type that stands for a field's.
+    /// The type that values of a field are sent as.
     pub fn of(field: &Field) -> Self {
         use DataType as T;
         if field.metadata().contains_key(UUID_MARK) && field.data_type().is_string() {
@@ -131,7 +131,7 @@ impl PgType {
         }
     }
 
-    /// The type with a number, as parameters are declared; `None` for one that is not known.
+    /// The type with a number, as parameters are declared; `None`: an unknown number.
     pub fn of_oid(oid: u32) -> Option<Self> {
         Some(match oid {
             16 => Self::Bool,
@@ -184,7 +184,7 @@ impl PgType {
         }
     }
 
-    /// What PostgreSQL notes beside the type: precision and scale. -1: nothing.
+    /// PostgreSQL's modifier of the type: precision and scale. -1: none.
     pub fn modifier(&self) -> i32 {
         match self {
             Self::Numeric(precision, scale) if *scale >= 0 => {

@@ -3,6 +3,7 @@
 //! Answers are gathered and sent when there are many, and before the next message is waited for.
 
 use std::io::{ErrorKind, Read, Write};
+use std::time::Instant;
 
 use bytes::BytesMut;
 use pgwire::error::PgWireError;
@@ -34,8 +35,10 @@ pub struct Wire {
     transport: Transport,
     input: BytesMut,
     output: BytesMut,
-    /// What kind of message comes next.
+    /// The kind of message that comes next.
     pub context: DecodeContext,
+    /// Until when messages are waited for; `None`: without end.
+    pub deadline: Option<Instant>,
 }
 
 impl Wire {
@@ -46,6 +49,7 @@ impl Wire {
             input: BytesMut::new(),
             output: BytesMut::new(),
             context: DecodeContext::default(),
+            deadline: None,
         }
     }
 
@@ -54,8 +58,8 @@ impl Wire {
         &self.transport
     }
 
-    /// The transport, before anything else was received. What came with the message that asked
-    /// for TLS is no part of it, and so nothing may have come.
+    /// The transport, before anything else was received. No bytes may have come behind the
+    /// request for TLS: they would have been sent in the clear.
     pub fn into_transport(self) -> Result<Transport, End> {
         match self.input.is_empty() {
             true => Ok(self.transport),
@@ -70,6 +74,13 @@ impl Wire {
                 return Ok(message);
             }
             self.flush()?;
+            if let Some(deadline) = self.deadline {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(End::Gone);
+                }
+                self.transport.set_read_patience(Some(left))?;
+            }
             let mut bytes = [0; READ_BYTES];
             match self.transport.read(&mut bytes) {
                 Ok(0) => return Err(End::Gone),
@@ -78,6 +89,12 @@ impl Wire {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Waits for messages without end from now on.
+    pub fn wait_without_end(&mut self) -> Result<(), End> {
+        self.deadline = None;
+        Ok(self.transport.set_read_patience(None)?)
     }
 
     /// Adds an answer.
@@ -108,7 +125,7 @@ impl Wire {
 
     /// Sends what there is and closes.
     pub fn close(mut self) {
-        // The client may be gone; then there is nobody to tell.
+        // The client may be gone.
         let _ = self.flush();
         self.transport.close();
     }
