@@ -70,6 +70,7 @@ lint-memory: ## Clippy for the memory layers alone, in seconds
 test: build ## All tests: Rust, documentation, Python, across processes
 	tools/with_memory.sh cargo test --release --workspace --locked
 	tools/with_memory.sh $(PY) -m pytest -q tests/tools tests/capi tests/python tests/docs
+	$(MAKE) --no-print-directory test-server
 	$(MAKE) --no-print-directory test-slt
 
 .PHONY: test-assertions
@@ -92,6 +93,10 @@ test-miri: ## What makes no system call, in Miri: undefined behaviour (needs a n
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \
 		--test kill_writer --test kill_reader -- --nocapture
+
+.PHONY: test-server
+test-server: build ## The server, with psql and psycopg as its clients
+	tools/with_memory.sh $(PY) -m pytest -q tests/server
 
 .PHONY: test-slt
 test-slt: build ## SQL files of tests/sql, or others: make test-slt SUITE=dir KNOWN=tests/sql/known/duckdb.txt
@@ -230,6 +235,10 @@ bench-dml: build ## UPDATE, DELETE, INSERT, MERGE of many rows against DuckDB
 .PHONY: bench-short
 bench-short: build ## Short statements one after another, by text, parameter and EXECUTE, against DuckDB
 	$(PY) bench/short.py --bin $(BIN)
+
+.PHONY: bench-server
+bench-server: build ## The server: starting a session, fetching rows, against DuckDB's fetch in its process
+	$(PY) bench/server.py --bin $(BIN)
 
 .PHONY: bench-many-cores
 bench-many-cores: build ## Import, CREATE TABLE AS and TPC-H by number of cores: make bench-many-cores SCALE=10
@@ -380,6 +389,7 @@ bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, 
 .PHONY: install
 install: build ## Command line, libswing with headers and pkg-config files, preload library, into PREFIX
 	install -D -m 755 "$(BIN)/swingdb" "$(DESTDIR)$(PREFIX)/bin/swingdb"
+	install -D -m 755 "$(BIN)/swingdb-server" "$(DESTDIR)$(PREFIX)/bin/swingdb-server"
 	install -D -m 755 "$(BIN)/libswingmalloc_preload.so" "$(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so"
 	tools/install_c.sh "$(BIN)" "$(PREFIX)"
 
@@ -392,7 +402,7 @@ install-c: ## libswing with headers and pkg-config files, and the preload librar
 
 .PHONY: uninstall
 uninstall: ## Take away from PREFIX what install put there
-	rm -f "$(DESTDIR)$(PREFIX)/bin/swingdb" "$(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/swingdb" "$(DESTDIR)$(PREFIX)/bin/swingdb-server" "$(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so"
 	tools/install_c.sh "$(BIN)" "$(PREFIX)" --remove
 
 .PHONY: wheel

@@ -51,6 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     "swingdb-capi": {"swingdb"},
     "swingdb-cli": {"swingdb"},
     "swingdb-python": {"swingdb", "swing-capi"},
+    "swingdb-server": {"swingdb"},
     # Programs that use the system as anybody else would: through the database's door.
     "swingdb-pipeline": {"swingdb"},
     "swingdb-bench": {"swingdb", "swing", "swing-malloc"},

@@ -2,6 +2,7 @@
 
 use crate::output::Mode;
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use swingdb::Durability;
@@ -51,7 +52,8 @@ const EXAMPLES: &str = "Examples:
   swingdb --store /data/taxi taxi         the same with a store on a disk: it outlives a reboot
   swingdb sql taxi 'SELECT count(*) FROM trips'
   swingdb sql \"SELECT * FROM 'trips.parquet' LIMIT 5\"
-  swingdb import *.parquet --into taxi.trips --share";
+  swingdb import *.parquet --into taxi.trips --share
+  swingdb serve taxi                      for psql -h 127.0.0.1 -d taxi";
 
 /// The shell's arguments.
 #[derive(Debug, Args)]
@@ -107,6 +109,9 @@ pub enum Command {
     /// Read a store or a copy from a disk into memory, as a new database without a store
     #[command(after_help = "Example:\n  swingdb restore /backup/taxi --as taxi_monday")]
     Restore(RestoreArgs),
+    /// Serve snapshots of a database to programs that speak the PostgreSQL protocol
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
     /// List databases and snapshots: sizes, writer, readers
     #[command(after_help = "Examples:\n  swingdb ls\n  swingdb ls --json | jq '.[].name'")]
     Ls(ListArgs),
@@ -185,6 +190,23 @@ pub struct ImportArgs {
     /// Share the database at the end
     #[arg(long)]
     pub share: bool,
+}
+
+const SERVE_EXAMPLES: &str = "Examples:
+  swingdb serve taxi                        then psql -h 127.0.0.1 -d taxi
+  swingdb serve taxi --port 5433 --statement-timeout 30
+swingdb-server, a program of its own, serves; swingdb-server --help lists its options.";
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The database, and options of swingdb-server
+    #[arg(
+        value_name = "DATABASE",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub arguments: Vec<OsString>,
 }
 
 const EXPORT_EXAMPLES: &str = "Examples:

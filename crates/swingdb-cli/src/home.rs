@@ -18,6 +18,11 @@ impl Home {
         Home { directory, store }
     }
 
+    /// The user's choice; `None`: the library's default.
+    pub fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+
     /// Whether the user has named a store.
     pub fn has_store(&self) -> bool {
         self.store.is_some()

@@ -67,6 +67,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Generate(args) => commands::generate::run(&home, &args),
         Command::Checkpoint(args) => commands::checkpoint::run(&home, &args),
         Command::Restore(args) => commands::restore::run(&home, &args),
+        Command::Serve(args) => commands::serve::run(&home, &args),
         Command::Share(args) => commands::share::run(&home, &args),
         Command::Ls(args) => commands::ls::run(&home, &args),
         Command::Tree(args) => commands::tree::run(&home, &args),

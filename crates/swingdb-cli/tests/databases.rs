@@ -43,6 +43,32 @@ fn a_database_that_was_never_shared_can_be_copied() {
 }
 
 #[test]
+fn a_missing_server_says_how_to_build_it() {
+    let world = World::new();
+    // A copy of the program, in a directory where nothing lies beside it.
+    let alone = tempfile::tempdir().unwrap();
+    let program = alone.path().join("swingdb");
+    std::fs::copy(env!("CARGO_BIN_EXE_swingdb"), &program).unwrap();
+    let command = |server: Option<&str>| {
+        let path = alone.path().join("swingdb-server");
+        if let Some(text) = server {
+            std::fs::write(&path, text).unwrap();
+            let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, all).unwrap();
+        }
+        let mut command = std::process::Command::new(&program);
+        command.args(["serve", "taxi", "--port", "0"]).env("PATH", alone.path().join("none"));
+        command.env("SWINGDB_HOME", world.home()).output().unwrap()
+    };
+    let missing = command(None);
+    assert_eq!(missing.status.code(), Some(1));
+    let error = String::from_utf8(missing.stderr).unwrap();
+    assert!(error.contains("cargo build --release -p swingdb-server"), "{error}");
+    let found = command(Some("#!/bin/sh\necho \"$@\"\n"));
+    assert_eq!(String::from_utf8(found.stdout).unwrap(), "taxi --port 0\n");
+}
+
+#[test]
 fn names_with_odd_characters() {
     let world = World::new();
     for name in ["with space", "ünïcode", "a/b", "..", "100%"] {

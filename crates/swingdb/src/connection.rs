@@ -34,7 +34,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use swingdb_common::error::Result;
 use swingdb_common::progress::Progress;
 use swingdb_common::runtime::cancel::InterruptHandle;
@@ -44,6 +44,7 @@ use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportR
 use crate::database::Database;
 use crate::execute::appender::Appender;
 use crate::execute::backup::write::Definitions;
+use crate::execute::parameter_types::parameter_types;
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::table_scan::TableScan;
@@ -174,6 +175,12 @@ impl Connection {
     /// The names in `sql` that stand where a table does and name none, in order of appearance.
     pub fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
         self.session.unresolved_tables(sql)
+    }
+
+    /// The types that `$1`, `$2` and so on of a query would best have, as far as their places say:
+    /// `WHERE id = $1` compares with a column. Empty for other statements.
+    pub fn parameter_types(&self, sql: &str) -> Result<Vec<Option<FieldRef>>> {
+        parameter_types(&self.session, sql)
     }
 
     /// A handle with which another thread ends the statement this session is running.

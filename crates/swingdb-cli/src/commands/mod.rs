@@ -11,6 +11,7 @@ pub mod ls;
 pub mod probe;
 mod probe_plot;
 pub mod restore;
+pub mod serve;
 pub mod share;
 pub mod sql;
 pub mod tree;

@@ -14,6 +14,7 @@ pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod dml;
 pub(crate) mod explain;
+pub(crate) mod parameter_types;
 pub(crate) mod prepared;
 pub(crate) mod query;
 pub(crate) mod show;

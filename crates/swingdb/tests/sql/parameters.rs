@@ -86,3 +86,30 @@ fn missing_and_mixed_parameters_are_errors() {
     let error = f.con.execute_named("SELECT $missing", &[("other", Value::from(1))]);
     assert!(error.unwrap_err().to_string().contains("$missing"));
 }
+
+#[test]
+fn parameters_have_the_types_of_their_places() {
+    use swingdb::arrow::datatypes::DataType;
+
+    let f = fixture();
+    f.run("CREATE TABLE t (id BIGINT, day DATE, price DECIMAL(8, 2), name VARCHAR)");
+    let types = |sql: &str| {
+        let fields = f.con.parameter_types(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let types = fields.iter().map(|field| field.as_ref().map(|f| f.data_type().clone()));
+        types.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        types("SELECT name FROM t WHERE day > $2 AND id = $1 AND price < $3 LIMIT $4"),
+        [
+            Some(DataType::Int64),
+            Some(DataType::Date32),
+            Some(DataType::Decimal128(8, 2)),
+            Some(DataType::Int64)
+        ]
+    );
+    assert_eq!(types("SELECT $1"), [None]);
+    assert_eq!(types("SELECT id FROM t WHERE id IN (?, 7)"), [Some(DataType::Int64)]);
+    assert!(types("SELECT 1").is_empty());
+    assert!(types("INSERT INTO t VALUES ($1, $2, $3, $4)").is_empty());
+    assert!(f.con.parameter_types("SELECT nothing FROM t WHERE id = $1").is_err());
+}

@@ -1,0 +1,31 @@
+//! The PostgreSQL protocol, version 3.0: [`serve`].
+//!
+//! The messages are those of the crate `pgwire`; one thread reads and answers them.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`wire`] | messages in and out of a transport |
+//! | [`startup`] | TLS, the token, parameters, requests to cancel |
+//! | [`conversation`] | one session: messages and their answers |
+//! | [`extended`] | prepared statements and portals |
+//! | [`types`] | the PostgreSQL type for each Arrow type |
+//! | [`columns`] | arrays in the few forms that values are written from |
+//! | [`values`] | single values as PostgreSQL writes them, as text and binary |
+//! | [`rows`] | batches as messages |
+//! | [`parameters`] | values that clients send |
+//! | [`sqlstate`] | errors as messages |
+//! | [`settings`] | settings that clients of PostgreSQL expect |
+
+pub mod columns;
+pub mod conversation;
+pub mod extended;
+pub mod parameters;
+pub mod rows;
+pub mod settings;
+pub mod sqlstate;
+pub mod startup;
+pub mod types;
+pub mod values;
+pub mod wire;
+
+pub use startup::serve;
