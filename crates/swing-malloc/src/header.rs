@@ -158,7 +158,7 @@ mod tests {
     fn any_flipped_byte_is_refused() {
         let layout = layout();
         let good = encode(&layout);
-        for at in 0..STATIC_BYTES {
+        for at in (0..STATIC_BYTES).step_by(if cfg!(miri) { 13 } else { 1 }) {
             let mut bad = good;
             bad[at] ^= 0x41;
             assert!(decode(&bad, layout.space).is_err(), "byte {at}");

@@ -79,7 +79,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(21);
         let seeds = seeds();
         seeds.iter().for_each(|seed| decode_anything(seed));
-        for _ in 0..if cfg!(miri) { 100 } else { 60_000 } {
+        for _ in 0..if cfg!(miri) { 20 } else { 60_000 } {
             let mut bytes = seeds[random.usize(0..seeds.len())].clone();
             // Most of what counts lies at the begin.
             let reach = bytes.len().min(160);

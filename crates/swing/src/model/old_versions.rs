@@ -416,7 +416,7 @@ mod tests {
         // extent -> current (plane, born); and all retired ones.
         let mut current: HashMap<ExtentId, (u32, Epoch)> = HashMap::new();
         let mut model: Vec<(ExtentId, u32, Epoch, Epoch)> = Vec::new();
-        for _ in 0..if cfg!(miri) { 20 } else { 20_000 } {
+        for _ in 0..if cfg!(miri) { 5 } else { 20_000 } {
             match rng.u8(0..10) {
                 0..=4 => {
                     let e = ExtentId(rng.u32(60..70));

@@ -286,7 +286,7 @@ mod tests {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut rng = fastrand::Rng::with_seed(seed);
-        for _ in 0..if cfg!(miri) { 30 } else { 2000 } {
+        for _ in 0..if cfg!(miri) { 5 } else { 2000 } {
             let mut map = RunMap::default();
             for _ in 0..rng.u32(0..40) {
                 let start = rng.u64(0..N);
@@ -343,7 +343,7 @@ mod tests {
             }
             seen
         };
-        for _ in 0..if cfg!(miri) { 30 } else { 2000 } {
+        for _ in 0..if cfg!(miri) { 5 } else { 2000 } {
             let parts = [(rng.u64(0..20), rng.u64(20..50)), (rng.u64(50..60), rng.u64(60..100))];
             let (runs, shown) = (in_planes(&mut rng, &parts), in_planes(&mut rng, &parts));
             assert!(cover_the_same(&runs, &shown));
@@ -379,7 +379,7 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut map = RunMap::default();
         let mut model: Vec<Option<(u32, u64)>> = vec![None; N as usize];
-        for _ in 0..if cfg!(miri) { 50 } else { 5000 } {
+        for _ in 0..if cfg!(miri) { 15 } else { 5000 } {
             let start = rng.u64(0..N);
             let len = rng.u64(1..=(N - start).min(9));
             if rng.u8(0..3) == 0 {

@@ -262,7 +262,7 @@ mod tests {
         let geometry = Geometry::with_extent(ByteLen::mib(64), ByteLen::mib(2), ByteLen::mib(2));
         let geometry = geometry.unwrap();
         let mut met = [0; 4];
-        for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
+        for _ in 0..if cfg!(miri) { 2 } else { 2000 } {
             let (model, own, versions) = random(&mut rng, &geometry);
             let words = |e: ExtentId| model.words.get(e.0 as usize).copied().unwrap_or(0);
             let alternation = Alternation::of(model.alternation);
