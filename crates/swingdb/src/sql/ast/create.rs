@@ -1,25 +1,9 @@
-//! `SHOW CREATE TABLE t` and `SHOW CREATE VIEW v`: the statement that makes it.
+//! The statements that make tables and views, as texts.
 
-use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
-use swingdb_common::error::{Error, Result};
 use swingdb_common::types::sql_names::exact_type;
-use swingdb_store::{Constraint, Table, View as StoredView};
-
-use crate::sql::ast::names::SCHEMA;
-use crate::sql::bind::catalogs::{Found, View};
-
-/// The statement that makes what `name` stands for.
-pub(crate) fn text(view: &View, name: &TableReference) -> Result<String> {
-    let schema = name.schema().filter(|schema| !schema.eq_ignore_ascii_case(SCHEMA));
-    match view.find(name)? {
-        Some(Found::Table { table, .. }) => Ok(create_table(schema, &table)),
-        Some(Found::View { view, .. }) => Ok(create_view(schema, &view)),
-        Some(_) => Err(Error::plan(format!("{name} was made by no statement"))),
-        None => Err(view.unknown_table(name)),
-    }
-}
+use swingdb_store::{Constraint, Index, Table, View as StoredView};
 
 /// A name as SQL needs it: in quotes unless it is a plain word.
 pub(crate) fn quoted(name: &str) -> String {
@@ -52,8 +36,12 @@ pub(crate) fn create_table(schema: Option<&str>, table: &Table) -> String {
         }
         parts.push(part);
     }
+    let indexes = &table.notes().indexes;
     for key in table.constraints() {
+        // CREATE UNIQUE INDEX makes it anew.
+        let of_index = indexes.iter().any(|i| i.owns_key && i.columns == key.columns());
         let kind = match key {
+            Constraint::Unique(_) if of_index => continue,
             Constraint::Primary(_) => "PRIMARY KEY",
             Constraint::Unique(_) => "UNIQUE",
         };
@@ -65,6 +53,18 @@ pub(crate) fn create_table(schema: Option<&str>, table: &Table) -> String {
         parts.push(format!("{}CHECK ({})", name.unwrap_or_default(), check.sql));
     }
     format!("CREATE TABLE {} (\n    {}\n)", qualified(schema, table.name()), parts.join(",\n    "))
+}
+
+/// The statement that makes an index of a table.
+pub(crate) fn create_index(schema: Option<&str>, table: &str, index: &Index) -> String {
+    let unique = if index.unique { "UNIQUE " } else { "" };
+    let (name, table) = (quoted(&index.name), qualified(schema, table));
+    format!("CREATE {unique}INDEX {name} ON {table}({})", index.on.join(", "))
+}
+
+/// The statement that sets a comment on an object of a kind, whose name is written already.
+pub(crate) fn comment_on(kind: &str, name: &str, comment: &str) -> String {
+    format!("COMMENT ON {kind} {name} IS '{}'", comment.replace('\'', "''"))
 }
 
 /// The statement that makes a view.

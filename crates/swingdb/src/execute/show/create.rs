@@ -1,0 +1,19 @@
+//! `SHOW CREATE TABLE t` and `SHOW CREATE VIEW v`: the statement that makes it.
+
+use datafusion::common::TableReference;
+use swingdb_common::error::{Error, Result};
+
+use crate::sql::ast::create::{create_table, create_view};
+use crate::sql::ast::names::SCHEMA;
+use crate::sql::bind::catalogs::{Found, View};
+
+/// The statement that makes what `name` stands for.
+pub(crate) fn text(view: &View, name: &TableReference) -> Result<String> {
+    let schema = name.schema().filter(|schema| !schema.eq_ignore_ascii_case(SCHEMA));
+    match view.find(name)? {
+        Some(Found::Table { table, .. }) => Ok(create_table(schema, &table)),
+        Some(Found::View { view, .. }) => Ok(create_view(schema, &view)),
+        Some(_) => Err(Error::plan(format!("{name} was made by no statement"))),
+        None => Err(view.unknown_table(name)),
+    }
+}
