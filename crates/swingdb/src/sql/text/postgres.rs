@@ -19,10 +19,11 @@ const SCHEMA: &str = "pg_catalog";
 pub(crate) fn rewrite(pass: &mut Pass) {
     let mut word = 0;
     while word < pass.len() {
-        if is_schema(pass, word) {
-            at_schema(pass, word);
-        }
-        word += 1;
+        // What follows has moved to the left.
+        word = match is_schema(pass, word) && at_schema(pass, word) {
+            true => word.saturating_sub(2),
+            false => word + 1,
+        };
     }
 }
 
@@ -33,13 +34,14 @@ fn is_schema(pass: &Pass, word: usize) -> bool {
     name && pass.token(word + 1) == Some(&Token::Period)
 }
 
-fn at_schema(pass: &mut Pass, word: usize) {
-    let Some(before) = word.checked_sub(1) else { return };
+/// Takes the schema at a word off, if it is not that of a table.
+fn at_schema(pass: &mut Pass, word: usize) -> bool {
+    let Some(before) = word.checked_sub(1) else { return false };
     let is_default = matches!(pass.token(word + 2), Some(Token::Word(name))
         if name.value.eq_ignore_ascii_case("default"));
     if pass.is_word(before, "collate") && is_default {
         pass.splice(before..word + 3, Vec::new());
-        return;
+        return true;
     }
     if let Some(operator) = before.checked_sub(1)
         && pass.is_word(operator, "operator")
@@ -49,16 +51,17 @@ fn at_schema(pass: &mut Pass, word: usize) {
         && let Some(token) = pass.token(word + 2).cloned()
     {
         pass.replace(operator, close + 1 - operator, vec![token]);
-        return;
+        return true;
     }
     let is_call = pass.token(word + 3) == Some(&Token::LParen);
     let is_type = pass.token(before) == Some(&Token::DoubleColon) || pass.is_word(before, "as");
     let stands_for_table = ["from", "join"].iter().any(|from| pass.is_word(before, from));
-    if matches!(pass.token(word + 2), Some(Token::Word(_)))
-        && (is_type || is_call && !stands_for_table)
-    {
+    let goes = matches!(pass.token(word + 2), Some(Token::Word(_)))
+        && (is_type || is_call && !stands_for_table);
+    if goes {
         pass.splice(word..word + 2, Vec::new());
     }
+    goes
 }
 
 #[cfg(test)]
@@ -79,6 +82,8 @@ mod tests {
             ("SELECT a::pg_catalog.text", "SELECT a::text"),
             ("SELECT a OPERATOR(pg_catalog.~) b", "SELECT a ~ b"),
             ("SELECT a COLLATE pg_catalog.default, b", "SELECT a , b"),
+            ("SELECT a COLLATE pg_catalog.default AND pg_catalog.f(b)", "SELECT a AND f(b)"),
+            ("SELECT a OPERATOR(pg_catalog.=) pg_catalog.f(b)", "SELECT a = f(b)"),
             ("SELECT * FROM pg_catalog.pg_class", "SELECT * FROM pg_catalog.pg_class"),
             ("SELECT pg_catalog.pg_class.oid", "SELECT pg_catalog.pg_class.oid"),
         ] {

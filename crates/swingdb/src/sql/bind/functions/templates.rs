@@ -156,7 +156,7 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["isinf"], 1, "abs($1) = CAST('Infinity' AS DOUBLE)"),
     (&["gen_random_uuid"], 0, "uuid()"),
     (&["current_schema"], 0, "'main'"),
-    (&["current_database", "current_catalog"], 0, "'swingdb'"),
+    (&["current_database"], 0, "'swingdb'"),
     (&["pg_get_userbyid"], 1, "CASE WHEN $1 IS NOT NULL THEN 'swingdb' END"),
     (&["pg_encoding_to_char"], 1, "CASE WHEN $1 IS NOT NULL THEN 'UTF8' END"),
     (
