@@ -37,6 +37,8 @@ pub enum ObjectKind {
     TableMacro,
     /// A sequence of numbers.
     Sequence,
+    /// An index of a table.
+    Index,
     /// A column of a table.
     Column,
     /// A function of the SQL language.
@@ -63,6 +65,7 @@ impl fmt::Display for ObjectKind {
             Self::Macro => "macro",
             Self::TableMacro => "table macro",
             Self::Sequence => "sequence",
+            Self::Index => "index",
             Self::Column => "column",
             Self::Function => "function",
             Self::File => "file",

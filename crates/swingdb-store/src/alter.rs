@@ -11,6 +11,7 @@ use super::checks::Check;
 use super::codec::check_type;
 use super::columns;
 use super::edit;
+use super::notes::Commented;
 use super::parallel::in_parallel;
 use super::segment::{Chunk, Segment};
 use super::table::{ColumnDef, Constraint, Definition, MAX_COLUMNS, Table, TableDef};
@@ -51,7 +52,9 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 
 /// The definition of a table with other columns.
 fn redefined(table: &Table, columns: Vec<ColumnDef>) -> Definition {
-    Definition::new(columns, table.constraints().to_vec(), table.checks().to_vec())
+    let definition =
+        Definition::new(columns, table.constraints().to_vec(), table.checks().to_vec());
+    definition.with_notes(table.notes().clone())
 }
 
 fn check_definition(columns: &[ColumnDef], constraints: &[Constraint]) -> Result<()> {
@@ -322,6 +325,12 @@ impl WriteTxn {
             let message = format!("column {column:?} is part of CHECK ({sql}), cannot be dropped");
             return Err(Error::plan(message));
         }
+        if let Some(index) = table.notes().indexes.iter().find(|i| i.columns.contains(&at)) {
+            let name = &index.name;
+            return Err(Error::plan(format!(
+                "column {column:?} is part of the index {name:?}; DROP INDEX first"
+            )));
+        }
         if all.is_empty() {
             return Err(Error::plan("the only column of a table cannot be dropped"));
         }
@@ -334,7 +343,8 @@ impl WriteTxn {
             let columns = check.columns.iter().map(moved).collect();
             Check { columns, ..check.clone() }
         });
-        let definition = Definition::new(all, constraints.collect(), checks.collect());
+        let definition = Definition::new(all, constraints.collect(), checks.collect())
+            .with_notes(table.notes().without_column(at));
         self.redefine_with(&table, definition, |segment| {
             let mut chunks = segment.chunks()?;
             chunks.remove(at);
@@ -414,6 +424,7 @@ impl WriteTxn {
         }
         self.change_schema(schema, |node| {
             node.views.remove(name);
+            node.forget_comment(Commented::View, name);
         });
         Ok(())
     }

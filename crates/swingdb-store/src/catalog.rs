@@ -17,6 +17,7 @@ use swingdb_common::error::{Error, Result};
 use super::codec::{Kind, Reader, Writer};
 use super::durable::Link;
 use super::macros::{Macro, MacroKind};
+use super::notes::{self, Comments};
 use super::raw::Loc;
 use super::read::{read_loc, write_loc};
 use super::sequences::Sequence;
@@ -102,10 +103,11 @@ pub(super) struct SchemaNode {
     pub views: BTreeMap<Arc<str>, Arc<View>>,
     pub macros: BTreeMap<(MacroKind, Arc<str>), Arc<Macro>>,
     pub sequences: BTreeMap<Arc<str>, Arc<Sequence>>,
+    pub comments: Comments,
 }
 
 impl SchemaNode {
-    /// Writes all but the tables.
+    /// Writes all but the tables and the comments.
     pub fn write_rest(&self, w: &mut Writer) {
         w.len(self.views.len());
         for (name, view) in &self.views {
@@ -122,7 +124,7 @@ impl SchemaNode {
         self.sequences.values().for_each(|one| one.write(w));
     }
 
-    /// A schema without tables.
+    /// A schema without tables and comments.
     pub fn read_rest(r: &mut Reader<'_>) -> Result<Self> {
         let views = r.list(|r| {
             let name: Arc<str> = Arc::from(r.text()?);
@@ -143,6 +145,7 @@ impl SchemaNode {
             views: views.into_iter().collect(),
             macros: macros.into_iter().collect(),
             sequences: sequences.into_iter().collect(),
+            comments: Comments::new(),
         })
     }
 }
@@ -320,7 +323,24 @@ impl Catalog {
         w.option(self.link.as_ref(), |w, link| link.write(w));
         w.len(limbo.len());
         limbo.iter().for_each(|loc| write_loc(&mut w, *loc));
+        self.write_comments(&mut w);
         Ok(w.finish(Kind::Root))
+    }
+
+    /// Writes the comments behind a root record.
+    pub(super) fn write_comments(&self, w: &mut Writer) {
+        notes::write_root(w, self.schemas.iter().map(|(name, node)| (name, &node.comments)));
+    }
+
+    /// Reads the comments behind a root record whose schemas have been read.
+    fn read_comments(&mut self, r: &mut Reader<'_>) -> Result<()> {
+        for (schema, comments) in notes::read_root(r)? {
+            let Some(node) = self.schemas.get_mut(&schema) else {
+                return Err(corrupt(format!("comments in a schema {schema:?} that is not there")));
+            };
+            Arc::make_mut(node).comments = comments;
+        }
+        Ok(())
     }
 
     /// Reads a root record. Returns the state and the blocks its writer left in limbo.
@@ -347,6 +367,7 @@ impl Catalog {
             let loc = read_loc(r)?;
             space.check_range(loc).map(|()| loc)
         })?;
+        catalog.read_comments(&mut r)?;
         r.finish()?;
         Ok((catalog, limbo))
     }

@@ -129,7 +129,8 @@ impl WriteTxn {
             return Err(Error::internal("a check of columns that do not exist"));
         }
         let keys = table.constraints().to_vec();
-        self.redefine(&table, Definition::new(columns.to_vec(), keys, checks))
+        let definition = Definition::new(columns.to_vec(), keys, checks);
+        self.redefine(&table, definition.with_notes(table.notes().clone()))
     }
 
     /// The tests of a table's checks.

@@ -59,7 +59,7 @@ impl WriteTxn {
         };
         match cloned {
             Ok(cloned) => {
-                let definition = source.definition.clone();
+                let definition = source.definition.of_copy();
                 self.add_table(target_schema, target_name, definition, cloned);
                 Ok(true)
             }

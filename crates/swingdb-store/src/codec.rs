@@ -295,6 +295,11 @@ impl<'a> Reader<'a> {
         self.left
     }
 
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
     /// That nothing is left.
     pub fn finish(self) -> Result<()> {
         if self.left.is_empty() { Ok(()) } else { Err(corrupt("bytes after a catalog record")) }

@@ -26,6 +26,7 @@ mod group;
 mod handle;
 mod info;
 mod macros;
+mod notes;
 mod parallel;
 mod patch;
 mod raw;
@@ -52,6 +53,7 @@ pub use durable::{CheckpointInfo, DiskRead, Durability, DurableInfo, ReadAhead, 
 pub use handle::{MEMORY, ShareInfo, Store, StoreKind};
 pub use info::{StoreInfo, TableInfo};
 pub use macros::{Macro, MacroKind, MacroParameter, MacroVariant};
+pub use notes::{Commented, Index, TableNotes};
 pub use rowids::{RowId, RowIds};
 pub use segment::{ColumnStats, SEGMENT_ROWS, Segment};
 pub use sequences::Sequence;

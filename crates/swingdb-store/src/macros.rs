@@ -11,6 +11,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use super::alter::{IfExists, check_name};
 use super::catalog::Catalog;
 use super::codec::{Reader, Writer};
+use super::notes::Commented;
 use super::txn::WriteTxn;
 
 /// Variants that a macro may have.
@@ -112,6 +113,13 @@ impl Macro {
     }
 }
 
+fn commented(kind: MacroKind) -> Commented {
+    match kind {
+        MacroKind::Scalar => Commented::Macro,
+        MacroKind::Table => Commented::TableMacro,
+    }
+}
+
 impl Catalog {
     /// Whether there is any macro.
     pub fn has_macros(&self) -> bool {
@@ -144,6 +152,7 @@ impl WriteTxn {
             _ => {}
         }
         self.change_schema(schema, |node| {
+            node.forget_comment(commented(new.kind), &new.name);
             node.macros.insert(new.key(), Arc::new(new));
         });
         Ok(true)
@@ -157,6 +166,7 @@ impl WriteTxn {
         }
         self.change_schema(schema, |node| {
             node.macros.remove(&(kind, Arc::from(name)));
+            node.forget_comment(commented(kind), name);
         });
         Ok(())
     }

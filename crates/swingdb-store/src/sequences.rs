@@ -11,6 +11,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use super::alter::{IfExists, check_name};
 use super::catalog::Catalog;
 use super::codec::{Reader, Writer};
+use super::notes::Commented;
 use super::space::corrupt;
 use super::txn::WriteTxn;
 
@@ -135,6 +136,9 @@ impl WriteTxn {
             }
             _ => {}
         }
+        if exists {
+            self.drop_sequence(schema, &new.name)?;
+        }
         self.put_sequence(schema, new);
         Ok(true)
     }
@@ -147,6 +151,7 @@ impl WriteTxn {
         }
         self.change_schema(schema, |node| {
             node.sequences.remove(name);
+            node.forget_comment(Commented::Sequence, name);
         });
         Ok(())
     }

@@ -19,6 +19,7 @@ use swingdb_common::uuid;
 use super::checks::Check;
 use super::codec::{Kind, Reader, Writer};
 use super::directory::{self, Directory};
+use super::notes::TableNotes;
 use super::raw::{self, Loc};
 use super::read::{read_loc, write_loc};
 use super::rowids::RowId;
@@ -96,15 +97,30 @@ pub(super) struct Definition {
     pub columns: Vec<ColumnDef>,
     pub constraints: Vec<Constraint>,
     pub checks: Vec<Check>,
+    pub notes: TableNotes,
 }
 
 impl Definition {
     pub fn new(columns: Vec<ColumnDef>, constraints: Vec<Constraint>, checks: Vec<Check>) -> Self {
         let fields = columns.iter().map(ColumnDef::field).collect::<Vec<_>>();
         let schema = Arc::new(Schema::new(fields));
-        Self { schema, columns, constraints, checks }
+        Self { schema, columns, constraints, checks, notes: TableNotes::default() }
     }
 
+    /// That of a copy of the table.
+    pub fn of_copy(self: &Arc<Self>) -> Arc<Self> {
+        match self.notes.indexes.is_empty() {
+            true => self.clone(),
+            false => Arc::new(Self::clone(self).with_notes(self.notes.of_copy())),
+        }
+    }
+
+    /// The same with other notes.
+    pub fn with_notes(self, notes: TableNotes) -> Self {
+        Self { notes, ..self }
+    }
+
+    /// Writes all but the notes.
     pub fn write(&self, w: &mut Writer) {
         w.len(self.columns.len());
         for column in &self.columns {
@@ -340,6 +356,7 @@ impl Table {
             w.u64(page.live);
             w.u64(page.bytes);
         }
+        self.definition.notes.write(&mut w);
         let blocks = ground.store(&w.finish(Kind::Table))?;
         written.push(blocks.clone());
         Ok(blocks)
@@ -353,7 +370,7 @@ impl Table {
         record: &Arc<Blocks>,
     ) -> Result<Arc<Self>> {
         let mut r = Reader::record(record_bytes(record)?, Kind::Table)?;
-        let definition = Arc::new(Definition::read(&mut r)?);
+        let mut definition = Definition::read(&mut r)?;
         let pages = r.list(|r| {
             let record = Blocks::committed(space, vec![read_loc(r)?])?;
             let segments = r.bounded(MAX_PAGE_SEGMENTS as u64, "segments of a page")?;
@@ -371,8 +388,9 @@ impl Table {
                 stats: no_stats(&definition.schema),
             }))
         })?;
+        definition.notes = TableNotes::read(&mut r, definition.columns.len())?;
         r.finish()?;
-        Ok(Self::new(id, names, definition, space.clone(), pages))
+        Ok(Self::new(id, names, Arc::new(definition), space.clone(), pages))
     }
 
     /// Stays the same while the table exists, whatever its name.
@@ -408,6 +426,11 @@ impl Table {
     /// CHECK constraints.
     pub fn checks(&self) -> &[Check] {
         &self.definition.checks
+    }
+
+    /// Comments and indexes.
+    pub fn notes(&self) -> &TableNotes {
+        &self.definition.notes
     }
 
     /// Live rows, exactly.

@@ -18,6 +18,9 @@
 //! A page of version 1 begins with the number of its segments, and its blocks are not encoded. It
 //! stays as it is until its table changes, so a store may have pages of both versions.
 //!
+//! Behind the root and behind a table's record may stand notes, in sections (`notes.rs`): comments
+//! and indexes. A record without notes has none.
+//!
 //! Definitions, views, macros, sequences and statistics are encoded as in memory (`codec.rs`): a
 //! change there is a new version here.
 
@@ -26,6 +29,7 @@ use swingdb_common::error::{Error, Result};
 
 use super::super::catalog::SchemaNode;
 use super::super::codec::{Reader, Writer};
+use super::super::notes::{self, TableNotes};
 use super::super::raw::Loc;
 use super::super::read::Node;
 use super::super::segment::SEGMENT_ROWS;
@@ -174,7 +178,7 @@ impl StoredRoot {
 
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let mut r = Reader::part(bytes);
-        let root = Self {
+        let mut root = Self {
             name: r.text()?.to_owned(),
             history: History::read(&mut r)?,
             version: r.u64()?,
@@ -188,6 +192,13 @@ impl StoredRoot {
                 })
             })?,
         };
+        for (schema, comments) in notes::read_root(&mut r)? {
+            let known = root.schemas.iter_mut().find(|known| *known.name == *schema);
+            let Some(known) = known else {
+                return Err(corrupt(format!("comments in a schema {schema:?} that is not there")));
+            };
+            known.rest.comments = comments;
+        }
         r.finish()?;
         Ok(root)
     }
@@ -230,13 +241,14 @@ pub(super) fn write_table(definition: &Definition, pages: &[StoredPage]) -> Vec<
         let numbers = [page.record.0, page.segments as u64, page.rows, page.live, page.bytes];
         numbers.iter().for_each(|n| w.u64(*n));
     }
+    definition.notes.write(&mut w);
     w.into_bytes()
 }
 
 /// A table's definition and pages.
 pub(super) fn read_table(bytes: &[u8]) -> Result<(Definition, Vec<StoredPage>)> {
     let mut r = Reader::part(bytes);
-    let definition = Definition::read(&mut r)?;
+    let mut definition = Definition::read(&mut r)?;
     let pages = r.list(|r| {
         let record = RecordId(r.u64()?);
         let segments = r.bounded(MAX_PAGE_SEGMENTS as u64, "segments of a page")?;
@@ -244,6 +256,7 @@ pub(super) fn read_table(bytes: &[u8]) -> Result<(Definition, Vec<StoredPage>)> 
         let live = r.bounded(rows, "live rows of a page")? as u64;
         Ok(StoredPage { record, segments, rows, live, bytes: r.u64()? })
     })?;
+    definition.notes = TableNotes::read(&mut r, definition.columns.len())?;
     r.finish()?;
     Ok((definition, pages))
 }

@@ -98,6 +98,7 @@ impl Checkpoint<'_, '_> {
             }
             node.write_rest(&mut w);
         }
+        catalog.write_comments(&mut w);
         present.sort_unstable();
         let gone = self.ledger.tables.iter().filter(|(id, _)| present.binary_search(id).is_err());
         let gone = gone.map(|(id, records)| (*id, Some(records.clone()), None));

@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use swingdb_common::error::Result;
 use swingdb_store::WriteTxn;
 
-use crate::session::transaction::Length;
+use crate::session::transaction::{Begin, Length, TxnState};
 use crate::session::{Session, transaction};
 
 /// What a statement did.
@@ -54,4 +54,54 @@ pub(crate) fn with_txn_of<T>(
         }
         Ok(value)
     })
+}
+
+/// Runs statements of which an error undoes all: in a transaction of their own, or behind a
+/// savepoint of the one that is open.
+pub(crate) fn all_or_nothing<T>(
+    session: &Session,
+    savepoint: &str,
+    run: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let is_open = session.in_transaction();
+    let begin = |txn: &mut TxnState| match is_open {
+        true => txn.savepoint(savepoint),
+        false => txn.begin(session.store(), Begin::Immediate),
+    };
+    begin(&mut session.txn.lock())?;
+    let undo = Undo { session, savepoint, is_open };
+    let value = run()?;
+    undo.keep()?;
+    Ok(value)
+}
+
+/// Undoes the statements when it is dropped.
+struct Undo<'a> {
+    session: &'a Session,
+    savepoint: &'a str,
+    is_open: bool,
+}
+
+impl Undo<'_> {
+    fn keep(self) -> Result<()> {
+        let mut txn = self.session.txn.lock();
+        let kept = match self.is_open {
+            true => txn.release(self.savepoint),
+            false => txn.commit(),
+        };
+        drop(txn);
+        std::mem::forget(self);
+        kept
+    }
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        let mut txn = self.session.txn.lock();
+        // Fails only where the transaction is over, and with it what it has done.
+        let _ = match self.is_open {
+            true => txn.rollback_to(self.savepoint).and_then(|()| txn.release(self.savepoint)),
+            false => txn.rollback(),
+        };
+    }
 }

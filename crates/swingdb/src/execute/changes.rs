@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 
 use crate::execute::atomic::{Outcome, with_txn};
-use crate::execute::ddl::{alter, create, drop};
+use crate::execute::ddl::{alter, comments, create, drop, indexes};
 use crate::execute::dml::update::{delete_query, delete_target, update_query, update_target};
 use crate::execute::dml::{insert, merge, set_list, update};
 use crate::session::Session;
@@ -31,6 +31,7 @@ pub(crate) fn handles(statement: &Statement) -> bool {
         | Statement::CreateView(_)
         | Statement::CreateSchema { .. }
         | Statement::CreateIndex(_)
+        | Statement::Comment { .. }
         | Statement::AlterTable(_)
         | Statement::Drop { .. }
         | Statement::StartTransaction { .. }
@@ -69,14 +70,15 @@ pub(crate) fn execute(
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
             create::schema(session, schema_name, *if_not_exists)
         }
-        Statement::CreateIndex(_) => Err(Error::unsupported(
-            "CREATE INDEX; scans skip segments by their statistics, and ALTER TABLE t ADD UNIQUE \
-             (a) is enforced without one",
-        )),
+        Statement::CreateIndex(create) => indexes::create(session, create),
+        Statement::Comment { object_type, object_name, comment, if_exists } => {
+            comments::comment(session, *object_type, object_name, comment.as_deref(), *if_exists)
+        }
         Statement::AlterTable(alter) => alter::table(session, alter),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => match object_type {
             ObjectType::Table => drop::tables(session, names, *if_exists),
             ObjectType::View => drop::views(session, names, *if_exists),
+            ObjectType::Index => indexes::remove(session, names, *if_exists),
             ObjectType::Schema => drop::schemas(session, names, *if_exists, *cascade),
             other => Err(Error::unsupported(format!("DROP {other}"))),
         },

@@ -5,6 +5,7 @@
 //! there is ([`ddl`]) through [`changes`], which makes each atomic; files ([`copy`], [`backup`]);
 //! what is told ([`show`], [`explain`]).
 
+pub(crate) mod about_session;
 pub(crate) mod append;
 pub(crate) mod appender;
 pub(crate) mod atomic;
@@ -20,3 +21,4 @@ pub(crate) mod query;
 pub(crate) mod show;
 pub(crate) mod statement;
 pub(crate) mod target;
+pub(crate) mod with_changes;

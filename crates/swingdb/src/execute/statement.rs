@@ -20,7 +20,9 @@ use swingdb_common::runtime::threads;
 use crate::database::Database;
 use crate::execute::backup::{force, read, write};
 use crate::execute::query::{Keep, start};
-use crate::execute::{atomic, changes, ddl, explain, prepared, query, show};
+use crate::execute::{
+    about_session, atomic, changes, ddl, explain, prepared, query, show, with_changes,
+};
 use crate::session::given::GivenTable;
 use crate::session::plan_cache::Source;
 use crate::session::result::QueryResult;
@@ -173,6 +175,9 @@ pub(crate) fn execute_kept(
         }
         _ => {}
     }
+    if with_changes::has_some(&statement) {
+        return with_changes::run(session, statement, params);
+    }
     if let Some(result) = show::execute(session, &statement, params)? {
         return Ok(result);
     }
@@ -295,6 +300,14 @@ fn execute_own(session: &Arc<Session>, own: Own, params: &Params) -> Result<Quer
         Own::ExportDatabase(export) => write::export(session, &export),
         Own::ImportDatabase { folder } => read::import(session, &folder),
         Own::ForceView(statement) => force::create_view(session, &statement),
+        Own::Use { name } => about_session::use_schema(session, &name),
+        Own::Tidy { verb, table, columns } => {
+            about_session::tidy(session, verb, table.as_ref(), &columns)
+        }
+        Own::SetVariable { name, value } => {
+            about_session::set_variable(session, &name, *value, params)
+        }
+        Own::ResetVariable { name } => about_session::reset_variable(session, &name),
         Own::Summarize { name } => show::summarize(session, &name),
         Own::SummarizeQuery { query } => show::summarize_query(session, *query, params),
     }

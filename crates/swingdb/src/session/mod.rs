@@ -98,6 +98,8 @@ struct State {
     registered: Arc<BTreeMap<String, Arc<dyn TableProvider>>>,
     /// The names of the functions that the program has added.
     functions: BTreeSet<String>,
+    /// Tables of rows that parts of the running statement have returned.
+    given: BTreeMap<String, Arc<dyn TableProvider>>,
     progress: Option<Arc<dyn Progress>>,
     engine: Option<SessionState>,
     /// The token of the statement that runs now.
@@ -128,6 +130,7 @@ impl Session {
             attached: BTreeMap::new(),
             registered: Arc::default(),
             functions: BTreeSet::new(),
+            given: BTreeMap::new(),
             progress: None,
             engine: None,
             token: None,
@@ -204,11 +207,21 @@ impl Session {
             database_name: self.database.name().map(str::to_string),
             attached: Arc::new(attached.collect()),
             registered: Arc::clone(&state.registered),
-            extra: BTreeMap::new(),
+            extra: state.given.clone(),
             temp,
             outer: None,
             defined: None,
         })
+    }
+
+    /// Gives the rest of the running statement a table, whose name goes before all others.
+    pub(crate) fn give(&self, name: String, table: Arc<dyn TableProvider>) {
+        self.state.lock().given.insert(name, table);
+    }
+
+    /// Takes back what was given.
+    pub(crate) fn forget_given(&self) {
+        self.state.lock().given.clear();
     }
 
     /// A copy of the query engine's state for one statement: its clock is set to when the

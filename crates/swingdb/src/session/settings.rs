@@ -26,7 +26,8 @@ use swingdb_common::time::zones::Zone;
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::sql::engine;
-use crate::sql::options::limits::{Limits, parse_timeout, show_timeout};
+use crate::sql::options::limits::{Limits, parse_timeout};
+use crate::sql::options::shown;
 
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const OWN: [&str; 8] = [
@@ -126,21 +127,7 @@ fn change(session: &Session, changes: &[(String, Option<String>)]) -> Result<()>
 /// SHOW name, or SHOW ALL.
 pub(crate) fn show(session: &Session, name: &str) -> Result<QueryResult> {
     let state = session.engine()?;
-    let limits = Limits::of(state.config());
-    let number = |limit: Option<u64>| limit.unwrap_or_default().to_string();
-    let mut entries = vec![
-        ("threads".to_string(), state.config().target_partitions().to_string()),
-        ("memory_limit".to_string(), memory_limit(&state)),
-        ("timezone".to_string(), Zone::of(state.config_options()).to_string()),
-        ("enable_external_access".to_string(), limits.external_access.to_string()),
-        ("lock_configuration".to_string(), limits.locked.to_string()),
-        ("statement_timeout".to_string(), show_timeout(limits.statement_timeout)),
-        ("max_result_rows".to_string(), number(limits.max_result_rows)),
-        ("max_result_bytes".to_string(), number(limits.max_result_bytes)),
-    ];
-    for entry in state.config().options().entries() {
-        entries.push((entry.key, entry.value.unwrap_or_else(|| "NULL".to_string())));
-    }
+    let mut entries = shown::all(&state);
     if !name.eq_ignore_ascii_case("all") {
         let (own, full) = (name.to_ascii_lowercase(), full_key(name));
         let is_own = entries.iter().any(|(key, _)| *key == own);
@@ -158,14 +145,6 @@ pub(crate) fn show(session: &Session, name: &str) -> Result<QueryResult> {
         vec![Arc::new(StringArray::from(names)), Arc::new(StringArray::from(values))];
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
     Ok(QueryResult::ready(schema, vec![batch], "SHOW"))
-}
-
-fn memory_limit(state: &SessionState) -> String {
-    use datafusion::execution::memory_pool::MemoryLimit;
-    match state.runtime_env().memory_pool.memory_limit() {
-        MemoryLimit::Finite(bytes) => bytes.to_string(),
-        _ => "unlimited".to_string(),
-    }
 }
 
 fn full_key(name: &str) -> String {

@@ -11,7 +11,8 @@
 use std::sync::{Arc, Weak};
 
 use datafusion::sql::sqlparser::ast::{
-    FromTable, ObjectName, ObjectNamePart, ObjectType, SetExpr, Statement, TableFactor, TableObject,
+    CommentObject, FromTable, ObjectName, ObjectNamePart, ObjectType, SetExpr, Statement,
+    TableFactor, TableObject,
 };
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
@@ -104,6 +105,11 @@ pub(crate) fn holder(
         }
     }
     Ok(Some(inner))
+}
+
+/// Whether a statement changes temporary tables.
+pub(crate) fn is_about(session: &Session, statement: &mut Statement) -> bool {
+    targets(statement).iter().any(|name| holder_of(session, name).is_some())
 }
 
 /// The session in which a table named by a program, or by COPY, is changed, and its name there.
@@ -217,6 +223,11 @@ fn targets(statement: &mut Statement) -> Vec<&mut ObjectName> {
     match statement {
         Statement::CreateTable(create) => vec![&mut create.name],
         Statement::CreateView(create) => vec![&mut create.name],
+        Statement::CreateIndex(create) => vec![&mut create.table_name],
+        Statement::Comment { object_type, object_name, .. } => match object_type {
+            CommentObject::Table | CommentObject::View => vec![object_name],
+            _ => Vec::new(),
+        },
         Statement::Insert(insert) => match &mut insert.table {
             TableObject::TableName(name) => vec![name],
             _ => Vec::new(),

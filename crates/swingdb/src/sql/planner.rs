@@ -15,7 +15,7 @@ use datafusion::catalog::{
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ScalarValue, TableReference, plan_datafusion_err};
+use datafusion::common::{DFSchema, ScalarValue, TableReference, plan_datafusion_err, plan_err};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result as DfResult};
@@ -42,7 +42,7 @@ use crate::sql::ast::names::looks_like_file;
 use crate::sql::ast::walk;
 use crate::sql::bind::catalogs::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::bind::lookahead::{Columns, Lookahead};
-use crate::sql::bind::{bind, information_schema, sequences};
+use crate::sql::bind::{bind, information_schema, sequences, system};
 use crate::sql::desugar::same_names;
 use crate::sql::optimize::functional_dependencies;
 use crate::sql::options::limits::Limits;
@@ -219,6 +219,9 @@ impl<'a> Planner<'a> {
             Some(Found::Registered(provider)) => Ok(provider),
             Some(Found::View { view, source }) => self.planned_view(view, &source),
             Some(Found::Information(table)) => self.information_table(&table),
+            Some(Found::System(table)) => {
+                self.with_context(|context| system::table(context, table))
+            }
             None => match name {
                 TableReference::Bare { table } if looks_like_file(table) => {
                     Limits::of(self.state.config()).external(&format!("the file {table:?}"))?;
@@ -227,6 +230,15 @@ impl<'a> Planner<'a> {
                 _ => Err(self.view.unknown_table(name)),
             },
         }
+    }
+
+    /// Lets `make` see what the database tells of itself. What it makes is of this moment, so the
+    /// plan is made anew each time.
+    fn with_context<T>(&self, make: impl FnOnce(&system::Context<'_>) -> T) -> T {
+        self.was_told.store(true, Ordering::Relaxed);
+        let provider =
+            |view: &View, name: &TableReference| Planner::new(view, self.state).provider(name);
+        make(&system::Context { view: self.view, state: self.state, provider: &provider })
     }
 
     fn planned_view(
@@ -242,6 +254,16 @@ impl<'a> Planner<'a> {
         let planned = PlannedView { provider: Arc::clone(&provider), view };
         self.views.lock().insert(key, planned);
         Ok(provider)
+    }
+
+    /// A call of a function of the database about itself, as a relation.
+    fn system_function(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {
+        let constant = |arg: Expr| match self.computed(self.given(arg)?)? {
+            Expr::Literal(value, _) => Ok(value),
+            other => plan_err!("{other} is no constant"),
+        };
+        let args = args.into_iter().map(constant).collect::<DfResult<Vec<_>>>()?;
+        Ok(provider_as_source(self.with_context(|context| system::call(context, name, &args))?))
     }
 
     fn view_table(
@@ -308,11 +330,12 @@ impl Lookahead for Planner<'_> {
     }
 
     fn is_table_function(&self, name: &str) -> bool {
-        self.state.table_functions().contains_key(&name.to_ascii_lowercase())
+        let name = name.to_ascii_lowercase();
+        system::names::is_function(&name) || self.state.table_functions().contains_key(&name)
     }
 
     fn is_scalar(&self, name: &str) -> bool {
-        self.state.scalar_functions().contains_key(name)
+        self.state.scalar_functions().contains_key(name) || system::names::SCALARS.contains(&name)
     }
 
     fn is_of_rows(&self, name: &str) -> bool {
@@ -408,6 +431,9 @@ impl ContextProvider for Planner<'_> {
         args: Vec<Expr>,
     ) -> DfResult<Arc<dyn TableSource>> {
         let folded = name.to_ascii_lowercase();
+        if system::names::is_function(&folded) {
+            return self.system_function(&folded, args);
+        }
         let function = self.state.table_functions().get(&folded).cloned();
         let function =
             function.ok_or_else(|| plan_datafusion_err!("there is no table function {name}"))?;
@@ -448,6 +474,11 @@ impl ContextProvider for Planner<'_> {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         checkpoint();
+        if system::names::SCALARS.contains(&name) {
+            // One that cannot be made is one that is not known.
+            let made = self.with_context(|context| system::scalar(context, name));
+            return made.ok().flatten().map(Arc::new);
+        }
         self.state.scalar_functions().get(name).cloned()
     }
 
@@ -473,7 +504,8 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn udf_names(&self) -> Vec<String> {
-        self.state.scalar_functions().keys().cloned().collect()
+        let ours = system::names::SCALARS.iter().map(|name| name.to_string());
+        self.state.scalar_functions().keys().cloned().chain(ours).collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {

@@ -413,14 +413,16 @@ fn statements_of_others_say_what_to_do() {
     for (sql, hint) in [
         ("PIVOT t", "USING"),
         ("UNPIVOT t", "INTO NAME"),
-        ("PRAGMA table_info('t')", "DESCRIBE"),
+        ("PRAGMA foreign_key_list('t')", "DESCRIBE"),
         ("CHECKPOINT", "no store on a disk"),
         ("CHECKPOINT shop", "CHECKPOINT TO"),
-        ("VACUUM", "nothing to do"),
+        ("VACUUM FULL", "by itself"),
         ("SELECT * FROM t POSITIONAL JOIN u", "row_number()"),
         ("CREATE TABLE x (id INT REFERENCES t (id))", "REFERENCES"),
-        ("CREATE INDEX i ON t (a)", "UNIQUE"),
-        ("USE other", "ATTACH"),
+        ("CREATE INDEX i ON t (id) WHERE id > 1", "WHERE"),
+        ("CREATE UNIQUE INDEX i ON t ((id + 1))", "expression"),
+        ("USE other", "other.table"),
+        ("COMMENT ON SCHEMA main IS 'x'", "tables, columns"),
     ] {
         let error = f.error(sql);
         assert!(matches!(error, Error::Unsupported { .. }), "{sql}: {error:?}");

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::{Error, ObjectKind, Result};
 
+use crate::execute::atomic::all_or_nothing;
 use crate::execute::backup::{LOAD, OWN, SCHEMA};
 use crate::execute::statement;
 use crate::session::result::QueryResult;
-use crate::session::transaction::{Begin, TxnState};
 use crate::session::{Session, text_memory};
 use crate::sql::bind::sequences;
 use crate::sql::text::parameters::Params;
@@ -45,7 +45,7 @@ pub(crate) fn import(session: &Arc<Session>, folder: &str) -> Result<QueryResult
         scripts.push((statements, memory));
     }
     let rows = session.alone(|session| {
-        all_or_nothing(session, || {
+        all_or_nothing(session, SAVEPOINT, || {
             let mut rows = 0;
             for (script, _memory) in scripts {
                 rows += script.run(session, folder)?;
@@ -54,51 +54,6 @@ pub(crate) fn import(session: &Arc<Session>, folder: &str) -> Result<QueryResult
         })
     })?;
     Ok(QueryResult::changed(Some(rows), "IMPORT"))
-}
-
-/// Runs statements of which an error undoes all: in a transaction of their own, or behind a
-/// savepoint of the one that is open.
-fn all_or_nothing<T>(session: &Session, run: impl FnOnce() -> Result<T>) -> Result<T> {
-    let is_open = session.in_transaction();
-    let begin = |txn: &mut TxnState| match is_open {
-        true => txn.savepoint(SAVEPOINT),
-        false => txn.begin(session.store(), Begin::Immediate),
-    };
-    begin(&mut session.txn.lock())?;
-    let undo = Undo { session, is_open };
-    let value = run()?;
-    undo.keep()?;
-    Ok(value)
-}
-
-/// Undoes the import when it is dropped.
-struct Undo<'a> {
-    session: &'a Session,
-    is_open: bool,
-}
-
-impl Undo<'_> {
-    fn keep(self) -> Result<()> {
-        let mut txn = self.session.txn.lock();
-        let kept = match self.is_open {
-            true => txn.release(SAVEPOINT),
-            false => txn.commit(),
-        };
-        drop(txn);
-        std::mem::forget(self);
-        kept
-    }
-}
-
-impl Drop for Undo<'_> {
-    fn drop(&mut self) {
-        let mut txn = self.session.txn.lock();
-        // Fails only where the transaction is over, and with it what it has done.
-        let _ = match self.is_open {
-            true => txn.rollback_to(SAVEPOINT).and_then(|()| txn.release(SAVEPOINT)),
-            false => txn.rollback(),
-        };
-    }
 }
 
 /// The text of a script.
@@ -141,8 +96,8 @@ impl Script {
         for (line, statement) in &parsed {
             if !may_run(statement) {
                 let message = "IMPORT DATABASE runs only statements that make schemas, tables, \
-                               views, macros and sequences, and COPY ... FROM; run other scripts \
-                               by themselves";
+                               views, macros, sequences, indexes and comments, and COPY ... \
+                               FROM; run other scripts by themselves";
                 return Err(broken(&path, Some(*line), message));
             }
         }
@@ -185,9 +140,11 @@ fn may_run(parsed: &Parsed) -> bool {
         Parsed::Sql(statement) => match statement.as_ref() {
             Statement::CreateTable(create) => !create.temporary,
             Statement::CreateView(create) => !create.temporary,
-            Statement::CreateSchema { .. } | Statement::AlterTable(_) | Statement::Insert(_) => {
-                true
-            }
+            Statement::CreateSchema { .. }
+            | Statement::CreateIndex(_)
+            | Statement::Comment { .. }
+            | Statement::AlterTable(_)
+            | Statement::Insert(_) => true,
             Statement::Query(_) => sequences::are_used(&mut statement.as_ref().clone()),
             _ => false,
         },

@@ -15,14 +15,16 @@ use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::types::sql_names::exact_type;
-use swingdb_store::{Catalog, MacroKind, Sequence, Table};
+use swingdb_store::{Catalog, Commented, MacroKind, Sequence, Table};
 
 use crate::database::Database;
 use crate::execute::backup::{OWN, SCHEMA};
-use crate::execute::show::create::{create_table, create_view, qualified, quoted};
 use crate::execute::show::macros;
 use crate::execute::statement;
 use crate::session::Session;
+use crate::sql::ast::create::{
+    comment_on, create_index, create_table, create_view, qualified, quoted,
+};
 use crate::sql::ast::names::SCHEMA as MAIN;
 use crate::sql::options::limits::Limits;
 use crate::sql::text::dialect::DIALECT;
@@ -52,11 +54,21 @@ pub(crate) fn scripts(session: &Session, catalog: &Catalog) -> Result<Scripts> {
         }
         schema.add(create);
         changes.into_iter().for_each(|sql| own.add(sql));
+        let written = qualified(name.schema(), name.table());
+        let of = name.schema().unwrap_or(MAIN);
+        if let Some(comment) = catalog.comment(of, Commented::Sequence, name.table()) {
+            let sql = comment_on("SEQUENCE", &written, &comment);
+            trial.must_run(&format!("sequence {:?}", sequence.name), &sql)?;
+            schema.add(sql);
+        }
     }
     for (of, table) in tables(catalog)? {
         let sql = create_table(Some(of.as_str()).filter(|of| *of != MAIN), &table);
-        trial.must_run(&format!("table {:?}", table.name()), &sql)?;
-        schema.add(sql);
+        let notes = note_statements(Some(of.as_str()).filter(|of| *of != MAIN), &table);
+        for sql in std::iter::once(sql).chain(notes) {
+            trial.must_run(&format!("table {:?}", table.name()), &sql)?;
+            schema.add(sql);
+        }
     }
     let mut waiting = in_order(texts(catalog)?);
     while !waiting.is_empty() {
@@ -74,13 +86,19 @@ pub(crate) fn scripts(session: &Session, catalog: &Catalog) -> Result<Scripts> {
                 trial.must_run(&item.shown(), &forced)?;
                 own.add(forced);
             }
-            schema.add(item.sql);
+            schema.add(item.sql.clone());
+            if let Some(sql) = item.comment(catalog) {
+                trial.must_run(&item.shown(), &sql)?;
+                schema.add(sql);
+            }
         }
         if failed.len() == before {
             for item in failed {
                 let forced = item.forced("CREATE FORCE ");
-                trial.must_run(&item.shown(), &forced)?;
-                own.add(forced);
+                for sql in std::iter::once(forced).chain(item.comment(catalog)) {
+                    trial.must_run(&item.shown(), &sql)?;
+                    own.add(sql);
+                }
             }
             break;
         }
@@ -182,17 +200,40 @@ fn definitions(catalog: &Catalog) -> Result<Vec<String>> {
             format!("{name:?} {} {default:?} {}", exact_type(&column.field()), column.nullable)
         });
         let columns = columns.collect::<Vec<_>>().join(", ");
-        let (keys, checks) = (table.constraints(), table.checks());
-        let name = table.name();
-        all.push(format!("{schema:?} table {name:?} ({columns}) {keys:?} {checks:?}"));
+        // In which order a table got its keys says nothing.
+        let mut keys: Vec<_> = table.constraints().iter().map(|key| format!("{key:?}")).collect();
+        keys.sort();
+        let (name, checks, notes) = (table.name(), table.checks(), table.notes());
+        all.push(format!("{schema:?} table {name:?} ({columns}) {keys:?} {checks:?} {notes:?}"));
     }
-    all.extend(texts(catalog)?.into_iter().map(|item| item.definition));
+    all.extend(texts(catalog)?.into_iter().map(|item| {
+        let comment = item.comment(catalog);
+        format!("{} {comment:?}", item.definition)
+    }));
     for schema in catalog.schema_names() {
         for name in catalog.sequence_names(&schema) {
-            all.push(format!("{schema:?} {:?}", catalog.sequence(&schema, &name)));
+            let comment = catalog.comment(&schema, Commented::Sequence, &name);
+            all.push(format!("{schema:?} {:?} {comment:?}", catalog.sequence(&schema, &name)));
         }
     }
     Ok(all)
+}
+
+/// The statements that make the indexes and the comments of a table.
+fn note_statements(schema: Option<&str>, table: &Table) -> Vec<String> {
+    let (notes, name) = (table.notes(), qualified(schema, table.name()));
+    let mut all = Vec::new();
+    for index in &notes.indexes {
+        all.push(create_index(schema, table.name(), index));
+        let name = qualified(schema, &index.name);
+        all.extend(index.comment.as_ref().map(|text| comment_on("INDEX", &name, text)));
+    }
+    all.extend(notes.comment.as_ref().map(|text| comment_on("TABLE", &name, text)));
+    for (at, text) in &notes.columns {
+        let column = format!("{name}.{}", quoted(&table.columns()[*at].name));
+        all.push(comment_on("COLUMN", &column, text));
+    }
+    all
 }
 
 /// All tables, with their schemas.
@@ -261,6 +302,18 @@ impl Item {
     /// The statement that makes it whether what it names is there or not; it begins so.
     fn forced(&self, begin: &str) -> String {
         self.sql.replacen("CREATE ", begin, 1)
+    }
+
+    /// The statement that sets its comment.
+    fn comment(&self, catalog: &Catalog) -> Option<String> {
+        let (kind, on) = match self.kind {
+            None => ("VIEW", Commented::View),
+            Some(MacroKind::Scalar) => ("MACRO", Commented::Macro),
+            Some(MacroKind::Table) => ("MACRO", Commented::TableMacro),
+        };
+        let comment = catalog.comment(&self.schema, on, &self.name)?;
+        let schema = Some(self.schema.as_str()).filter(|schema| *schema != MAIN);
+        Some(comment_on(kind, &qualified(schema, &self.name), &comment))
     }
 
     fn shown(&self) -> String {

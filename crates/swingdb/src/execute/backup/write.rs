@@ -14,10 +14,10 @@ use crate::execute::backup::files::{Names, Storable};
 use crate::execute::backup::script::{scripts, tables};
 use crate::execute::backup::{LOAD, OWN, SCHEMA};
 use crate::execute::copy::export::reporting;
-use crate::execute::show::create::qualified;
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::table_scan::TableScan;
+use crate::sql::ast::create::qualified;
 use crate::sql::ast::names::SCHEMA as MAIN;
 use crate::sql::text::statement::ExportDatabase;
 

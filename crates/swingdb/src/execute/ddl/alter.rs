@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch, relabel};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
-use swingdb_store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
+use swingdb_store::{Check, ColumnDef, Commented, Constraint, IfExists, TableDef, View, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::checks;
@@ -62,6 +62,23 @@ pub(crate) fn table(session: &Session, alter: &AlterTable) -> Result<Outcome> {
     })
 }
 
+/// Adds a UNIQUE key over these columns to a table.
+pub(crate) fn add_unique(
+    session: &Session,
+    txn: &mut WriteTxn,
+    found: &Target,
+    key: Vec<usize>,
+) -> Result<()> {
+    let mut step = Step { session, txn, target: found.clone(), first: true };
+    let table = Arc::clone(&found.table);
+    let mut keys = Keys::of(table.constraints());
+    keys.add(false, key)?;
+    let mut columns = table.columns().to_vec();
+    let constraints = keys.finish(&mut columns);
+    let values = step.plain_values();
+    step.rewrite(columns, constraints, table.checks().to_vec(), values)
+}
+
 /// `ALTER VIEW v RENAME TO w`, which arrives as ALTER TABLE; `None` when `v` is no view.
 fn rename_view(
     session: &Session,
@@ -89,9 +106,13 @@ fn rename_view(
         if find_name(&names, &new).is_some_and(|taken| taken != found) {
             return Err(Error::AlreadyExists { kind: ObjectKind::View, name: new });
         }
+        let comment = catalog.comment(&old.schema, Commented::View, &found);
         txn.drop_view(&old.schema, &found)?;
-        let view = View { name: new, ..View::clone(&view) };
+        let view = View { name: new.clone(), ..View::clone(&view) };
         txn.create_view(&old.schema, view, IfExists::Fail)?;
+        if let Some(comment) = comment {
+            txn.set_comment(&old.schema, Commented::View, &new, Some(&comment))?;
+        }
         Ok(Some(Outcome::done("ALTER VIEW")))
     })
 }
@@ -208,6 +229,13 @@ impl Step<'_> {
         if keys.iter().any(|key| key.columns().contains(&index)) {
             return Err(Error::plan(format!("column {column:?} is part of a key of the table")));
         }
+        let index = target.table.notes().indexes.iter().find(|one| one.columns.contains(&index));
+        if let Some(index) = index {
+            return Err(Error::plan(format!(
+                "column {column:?} is part of the index {:?}; DROP INDEX first",
+                index.name
+            )));
+        }
         self.txn.drop_column(&target.schema, &target.name, &column)
     }
 
@@ -223,6 +251,15 @@ impl Step<'_> {
         self.txn.rename_column(schema, name, old, new)?;
         if checks.as_slice() != table.checks() {
             self.txn.set_checks(schema, name, checks)?;
+        }
+        let mut notes = table.notes().clone();
+        for index in notes.indexes.iter_mut().filter(|one| one.columns.contains(&index)) {
+            for on in &mut index.on {
+                *on = checks::renamed_text(on, old, new)?;
+            }
+        }
+        if notes != *table.notes() {
+            self.txn.set_notes(schema, name, notes)?;
         }
         Ok(())
     }
@@ -367,7 +404,7 @@ impl Step<'_> {
         values: Vec<Expr>,
     ) -> Result<()> {
         self.require_first("changing a type or a key")?;
-        let Target { schema, name, .. } = self.target.clone();
+        let Target { schema, name, table } = self.target.clone();
         let fields = columns.iter().map(|c| c.field().with_nullable(true));
         let stored = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
         let rows = self.all_rows(values)?;
@@ -390,7 +427,11 @@ impl Step<'_> {
             other => other,
         })?;
         self.txn.drop_table(&schema, &name)?;
-        self.txn.rename_table(&schema, REWRITTEN, &name)
+        self.txn.rename_table(&schema, REWRITTEN, &name)?;
+        match table.notes().is_empty() {
+            true => Ok(()),
+            false => self.txn.set_notes(&schema, &name, table.notes().clone()),
+        }
     }
 
     /// Row ids and values of all rows, in their order, as they were before the statement.

@@ -106,23 +106,26 @@ impl<'a> Checks<'a> {
 
 /// The checks after a column got another name.
 pub(crate) fn renamed(checks: &[Check], column: usize, old: &str, new: &str) -> Result<Vec<Check>> {
-    let rename = |check: &Check| {
-        if !check.columns.contains(&column) {
-            return Ok(check.clone());
-        }
-        let mut expr = build::parse_expr(&check.sql)?;
-        let fix = |ident: &mut Ident| {
-            if ident.value.eq_ignore_ascii_case(old) {
-                *ident = Ident::with_quote('"', new);
-            }
-        };
-        build::rewrite_exprs(&mut expr, |part| match part {
-            Expr::Identifier(ident) => fix(ident),
-            // The first part is the column, what follows are fields of it.
-            Expr::CompoundIdentifier(parts) => parts.iter_mut().take(1).for_each(fix),
-            _ => {}
-        });
-        Ok(Check { sql: expr.to_string(), ..check.clone() })
+    let rename = |check: &Check| match check.columns.contains(&column) {
+        true => Ok(Check { sql: renamed_text(&check.sql, old, new)?, ..check.clone() }),
+        false => Ok(check.clone()),
     };
     checks.iter().map(rename).collect()
+}
+
+/// The text of an expression after a column that it reads got another name.
+pub(crate) fn renamed_text(sql: &str, old: &str, new: &str) -> Result<String> {
+    let mut expr = build::parse_expr(sql)?;
+    let fix = |ident: &mut Ident| {
+        if ident.value.eq_ignore_ascii_case(old) {
+            *ident = Ident::with_quote('"', new);
+        }
+    };
+    build::rewrite_exprs(&mut expr, |part| match part {
+        Expr::Identifier(ident) => fix(ident),
+        // The first part is the column, what follows are fields of it.
+        Expr::CompoundIdentifier(parts) => parts.iter_mut().take(1).for_each(fix),
+        _ => {}
+    });
+    Ok(expr.to_string())
 }

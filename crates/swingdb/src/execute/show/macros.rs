@@ -4,10 +4,10 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use swingdb_common::error::{Error, Result};
 use swingdb_store::{Macro, MacroKind, MacroVariant};
 
-use crate::execute::show::create::{qualified, quoted};
 use crate::execute::show::table::{result, strings};
 use crate::session::Session;
 use crate::session::result::QueryResult;
+use crate::sql::ast::create::{qualified, quoted};
 use crate::sql::ast::names::{SCHEMA, plain_parts};
 use crate::sql::bind::macros::call::parameters;
 use crate::sql::bind::macros::known::{KINDS, each, kind};

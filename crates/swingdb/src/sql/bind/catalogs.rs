@@ -7,7 +7,8 @@
 //! A name with one part is looked up among temporary tables, in schema `main`, then among
 //! registered tables, then as a file. With two parts the first is a schema, or else an attached
 //! database (its schema `main`); with three it is a database, then a schema. Names match exactly,
-//! or without regard to case when exactly one does.
+//! or without regard to case when exactly one does. Tables of `pg_catalog` need no schema, and
+//! stand behind all others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_store::{Catalog, Macro, MacroKind, Store, Table, View as StoredView};
 
 use crate::sql::ast::names::{CATALOG, SCHEMA};
+use crate::sql::bind::system::names::{PG_CATALOG, table_name};
 use crate::sql::scan::table::ROWID_SUFFIX;
 use crate::sql::text::relation_statements::told;
 
@@ -86,6 +88,8 @@ pub(crate) enum Found {
     Registered(Arc<dyn TableProvider>),
     /// A table of the information schema.
     Information(String),
+    /// A table of `pg_catalog`.
+    System(&'static str),
 }
 
 impl View {
@@ -109,11 +113,17 @@ impl View {
                     }
                 }
                 let registered = match_name(self.registered.keys().map(String::as_str), table);
-                Ok(registered.map(|name| Found::Registered(Arc::clone(&self.registered[&name]))))
+                let registered = registered.map(|name| Arc::clone(&self.registered[&name]));
+                // Also without their schema, but after all else.
+                let system = || table_name(table).map(Found::System);
+                Ok(registered.map(Found::Registered).or_else(system))
             }
             TableReference::Partial { schema, table } => {
                 if schema.eq_ignore_ascii_case(INFORMATION_SCHEMA) {
                     return Ok(Some(Found::Information(table.to_lowercase())));
+                }
+                if schema.eq_ignore_ascii_case(PG_CATALOG) {
+                    return Ok(table_name(table).map(Found::System));
                 }
                 let schemas = self.main.catalog.schema_names();
                 if let Some(schema) = match_name(schemas.iter().map(String::as_str), schema)
@@ -130,6 +140,9 @@ impl View {
                 let Some(source) = self.database(catalog) else { return Ok(None) };
                 if schema.eq_ignore_ascii_case(INFORMATION_SCHEMA) {
                     return Ok(Some(Found::Information(table.to_lowercase())));
+                }
+                if schema.eq_ignore_ascii_case(PG_CATALOG) {
+                    return Ok(table_name(table).map(Found::System));
                 }
                 let schemas = source.catalog.schema_names();
                 match match_name(schemas.iter().map(String::as_str), schema) {

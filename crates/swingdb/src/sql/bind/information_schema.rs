@@ -17,6 +17,7 @@ use swingdb_common::types::sql_names::sql_name;
 
 use crate::sql::ast::names::SCHEMA;
 use crate::sql::bind::catalogs::{Found, View};
+use crate::sql::bind::system::Provider;
 
 #[derive(Default)]
 struct Columns {
@@ -70,10 +71,6 @@ impl Columns {
         })
     }
 }
-
-/// What a name stands for in a view, as something to scan.
-pub(crate) type Provider<'a> =
-    dyn Fn(&View, &TableReference) -> Result<Arc<dyn TableProvider>> + 'a;
 
 /// The table, with the columns of `like`, the engine's.
 pub(crate) fn columns(

@@ -33,13 +33,16 @@ pub(crate) mod scopes;
 pub(crate) mod sequences;
 pub(crate) mod shadowed;
 pub(crate) mod struct_stars;
+pub(crate) mod system;
 pub(crate) mod unpivot;
 
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
 
 use crate::sql::desugar;
-use crate::sql::desugar::{cast_names, inner_withs, members, order_by_all, same_names, series};
+use crate::sql::desugar::{
+    cast_names, inner_withs, members, order_by_all, same_names, series, tries,
+};
 use crate::sql::text::depth;
 
 use self::functions::template::Known;
@@ -51,6 +54,7 @@ pub(crate) fn bind(planner: &dyn Lookahead, statement: &mut Statement) -> Result
     // Forms that are called by name come first: what they stand for is bound like all else.
     method_calls::unchain(planner.view(), statement);
     macros::expand::expand(planner, statement)?;
+    tries::rewrite(statement)?;
     // Relations get names of their own before columns are looked up in them.
     inner_withs::tell_withs_apart(statement);
     scopes::resolve(planner, statement)?;

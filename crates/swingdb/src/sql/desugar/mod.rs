@@ -58,6 +58,7 @@ pub(crate) mod same_names;
 pub(crate) mod sample;
 pub(crate) mod select_items;
 pub(crate) mod series;
+pub(crate) mod tries;
 pub(crate) mod using_joins;
 pub(crate) mod windows;
 

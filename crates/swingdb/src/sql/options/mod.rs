@@ -2,6 +2,7 @@
 
 pub(crate) mod limits;
 pub(crate) mod machine;
+pub(crate) mod shown;
 
 /// Rows of a batch; larger ones fall out of the processor's caches.
 pub(crate) const BATCH_ROWS: usize = 8192;

@@ -8,20 +8,22 @@
 //! | `SELECT * LIKE 'k%'` | [`star_patterns`]: `COLUMNS(*, lambda name: name LIKE 'k%')` |
 //! | `[x * 2 FOR x IN l IF x > 1]` | [`comprehensions`]: `list_transform(list_filter(...), ...)` |
 //! | `FROM (DESCRIBE t)` | [`relation_statements`]: a table of what that tells |
+//! | `pg_catalog.version()` | [`postgres`]: `version()` |
 //! | `sum(x) FILTER (a)` | [`filter_clause`]: `sum(x) FILTER (WHERE a)` |
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::sql::text::tokens::Pass;
 use crate::sql::text::{
-    asof, comprehensions, filter_clause, from_first, grouping_sets, pivot, relation_statements,
-    star_patterns, using_sample,
+    asof, comprehensions, filter_clause, from_first, grouping_sets, pivot, postgres,
+    relation_statements, star_patterns, using_sample,
 };
 
 /// Rewrites what the parser does not know into what it does, token by token.
 pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pass = Pass::new(tokens);
     relation_statements::rewrite(&mut pass);
+    postgres::rewrite(&mut pass);
     comprehensions::rewrite(&mut pass);
     star_patterns::rewrite(&mut pass);
     using_sample::rewrite(&mut pass);

@@ -8,9 +8,11 @@
 //!
 //! This stage sees one text. It knows no catalog and no session.
 
+pub(crate) mod about_session;
 pub(crate) mod asof;
 pub(crate) mod backup;
 pub(crate) mod clauses;
+pub(crate) mod collations;
 pub(crate) mod comprehensions;
 pub(crate) mod copy;
 pub(crate) mod depth;
@@ -24,6 +26,7 @@ pub(crate) mod macros;
 pub(crate) mod parameters;
 pub(crate) mod parser;
 pub(crate) mod pivot;
+pub(crate) mod postgres;
 pub(crate) mod query_starts;
 pub(crate) mod refused;
 pub(crate) mod relation_statements;

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use datafusion::sql::parser::{
     DFParser, DFParserBuilder, ResetStatement, Statement as DfStatement,
 };
-use datafusion::sql::sqlparser::ast::{Expr, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Statement, VisitMut};
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use swingdb_common::error::{Error, Result};
 
@@ -17,7 +18,9 @@ use crate::sql::text::dialect::DIALECT;
 use crate::sql::text::parameters::number_tokens;
 use crate::sql::text::statement::{Body, Own, Parsed, Statements, What};
 use crate::sql::text::words::{ends, next_word, parse_name, parser_error, unexpected};
-use crate::sql::text::{backup, clauses, depth, forms, macros, refused, sequences, tokens};
+use crate::sql::text::{
+    about_session, backup, clauses, collations, depth, forms, macros, refused, sequences, tokens,
+};
 
 /// Parses a text into statements.
 pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
@@ -31,6 +34,11 @@ pub(crate) fn parse_lines(sql: &str) -> Result<Statements> {
 }
 
 fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<Statements> {
+    let is_collate = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.keyword == Keyword::COLLATE,
+        _ => false,
+    };
+    let collates = tokens.iter().any(is_collate);
     let mut parser = parser(tokens)?;
     let mut statements = VecDeque::new();
     let mut ended = true;
@@ -46,7 +54,7 @@ fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<Statements> {
             return Err(unexpected("the end of the statement", &next));
         }
         let mut statement = parse_one(&mut parser)?;
-        settle_parsed(&mut statement)?;
+        settle_parsed(&mut statement, collates)?;
         refuse_unread(&mut statement)?;
         statements.push_back((next.span.start.line, statement));
         ended = false;
@@ -67,6 +75,7 @@ fn refuse_unread(statement: &mut Parsed) -> Result<()> {
             | crate::sql::text::statement::What::From { .. } => Ok(()),
         },
         Parsed::Own(Own::SummarizeQuery { query }) => clauses::check(query.as_mut()),
+        Parsed::Own(Own::SetVariable { name: _, value }) => clauses::check(value.as_mut()),
         Parsed::Own(Own::ForceView(statement)) => clauses::check(statement.as_mut()),
         Parsed::Own(Own::CreateMacro(create)) => create.bodies().try_for_each(|body| match body {
             Body::Expr(expr) => clauses::check(expr.as_mut()),
@@ -120,6 +129,9 @@ pub(crate) fn parser(tokens: Vec<TokenWithSpan>) -> Result<DFParser<'static>> {
 fn parse_one(parser: &mut DFParser<'_>) -> Result<Parsed> {
     if let Some(own) = parse_own(parser)? {
         return Ok(Parsed::Own(own));
+    }
+    if let Some(parsed) = about_session::pragma(parser)? {
+        return Ok(parsed);
     }
     // DataFusion's own COPY knows only one direction.
     if next_word(parser, 0, "copy") {
@@ -175,6 +187,9 @@ fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     if let Some(own) = backup::parse(parser)? {
         return Ok(Some(own));
     }
+    if let Some(own) = about_session::parse(parser)? {
+        return Ok(Some(own));
+    }
     if let Some(own) = parse_attached(parser)? {
         return Ok(Some(own));
     }
@@ -219,33 +234,44 @@ fn parse_attached(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     Ok(None)
 }
 
-/// The same of a statement of any kind.
-pub(crate) fn settle_parsed(parsed: &mut Parsed) -> Result<()> {
+/// Writes collations out, and makes trees flat where their shape has no meaning.
+pub(crate) fn settle_parsed(parsed: &mut Parsed, collates: bool) -> Result<()> {
     match parsed {
-        Parsed::Sql(statement) => settle(statement.as_mut()),
+        Parsed::Sql(statement) => settled(statement.as_mut(), collates),
         Parsed::Explain(explain) => match explain.statement.as_mut() {
-            DfStatement::Statement(statement) => settle(statement.as_mut()),
+            DfStatement::Statement(statement) => settled(statement.as_mut(), collates),
             _ => Ok(()),
         },
         Parsed::Copy(copy) => match &mut copy.what {
-            What::To(query) | What::TableTo { query, .. } => settle(query.as_mut()),
+            What::To(query) | What::TableTo { query, .. } => settled(query.as_mut(), collates),
             What::From { .. } => Ok(()),
         },
-        Parsed::External(create) => settle(&mut create.columns),
-        Parsed::Own(Own::SummarizeQuery { query }) => settle(query.as_mut()),
-        Parsed::Own(Own::ForceView(statement)) => settle(statement.as_mut()),
+        Parsed::External(create) => settled(&mut create.columns, collates),
+        Parsed::Own(Own::SummarizeQuery { query }) => settled(query.as_mut(), collates),
+        Parsed::Own(Own::SetVariable { name: _, value }) => settled(value.as_mut(), collates),
+        Parsed::Own(Own::ForceView(statement)) => settled(statement.as_mut(), collates),
         Parsed::Own(Own::CreateMacro(create)) => {
             for variant in &mut create.variants {
-                variant.parameters.iter_mut().try_for_each(|given| settle(&mut given.default))?;
+                variant
+                    .parameters
+                    .iter_mut()
+                    .try_for_each(|given| settled(&mut given.default, collates))?;
                 match &mut variant.body {
-                    Body::Expr(expr) => settle(expr.as_mut())?,
-                    Body::Query(query) => settle(query.as_mut())?,
+                    Body::Expr(expr) => settled(expr.as_mut(), collates)?,
+                    Body::Query(query) => settled(query.as_mut(), collates)?,
                 }
             }
             Ok(())
         }
         Parsed::Own(_) | Parsed::Reset(_) => Ok(()),
     }
+}
+
+fn settled<T: VisitMut>(tree: &mut T, collates: bool) -> Result<()> {
+    if collates {
+        collations::rewrite(tree);
+    }
+    settle(tree)
 }
 
 /// Deepest nesting of expressions and queries the parser accepts.

@@ -4,19 +4,17 @@
 //! an error that names an equivalent, or says that the statement is not needed here.
 
 use datafusion::sql::parser::DFParser;
-use datafusion::sql::sqlparser::ast::{ObjectType, Statement};
+use datafusion::sql::sqlparser::ast::Statement;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use swingdb_common::error::Error;
 
 /// First word of a statement, and what to do instead.
 const HINTS: &[(&str, &str)] = &[
-    ("analyze", "statistics are always exact: there is nothing to do"),
     ("call", "write SELECT * FROM function(...)"),
     (
         "checkpoint",
         "write CHECKPOINT alone, for the session's own database, or CHECKPOINT TO 'directory'",
     ),
-    ("comment", "there are no comments on tables"),
     ("create trigger", "there are no triggers"),
     ("create type", "use the type it stands for; for an ENUM, VARCHAR with CHECK (x IN (...))"),
     ("export", "write EXPORT DATABASE 'folder', or COPY table TO 'file.parquet'"),
@@ -26,12 +24,14 @@ const HINTS: &[(&str, &str)] = &[
     ("load", "there are no extensions"),
     ("lock", "a statement never waits for readers; BEGIN IMMEDIATE takes the write transaction"),
     ("pivot", "write PIVOT t ON column USING sum(x) GROUP BY others"),
-    ("pragma", "write DESCRIBE t, SHOW TABLES, SHOW ALL or SET name = value"),
+    (
+        "pragma",
+        "there are table_info, database_size, show_tables and version; write DESCRIBE t, SHOW \
+         TABLES, SHOW ALL or SET name = value",
+    ),
     ("reindex", "there are no indexes to rebuild"),
     ("revoke", "files of the namespace belong to one user; there are no rights inside"),
     ("unpivot", "write UNPIVOT t ON a, b INTO NAME k VALUE v"),
-    ("use", "name tables schema.table, or ATTACH another database"),
-    ("vacuum", "memory of deleted rows is given back by itself: there is nothing to do"),
 ];
 
 fn hint(words: &str) -> Option<&'static str> {
@@ -49,11 +49,7 @@ pub(crate) fn refused(statement: &Statement) -> Error {
     // Words between, as in CREATE OR REPLACE MACRO, say nothing here.
     let plain = text.split_whitespace().take(6);
     let plain = plain.filter(|w| !["OR", "REPLACE", "TEMP", "TEMPORARY"].contains(w));
-    let hint = match statement {
-        Statement::Drop { object_type: ObjectType::Index, .. } => Some("there are no indexes"),
-        _ => hint(&plain.collect::<Vec<_>>().join(" ")),
-    };
-    Error::unsupported(match hint {
+    Error::unsupported(match hint(&plain.collect::<Vec<_>>().join(" ")) {
         Some(hint) => format!("{words} ...; {hint}"),
         None => format!("{words} ..."),
     })
@@ -85,7 +81,6 @@ mod tests {
     #[test]
     fn statements_of_others() {
         assert!(message("CREATE TYPE mood AS ENUM ('a')").contains("CHECK"));
-        assert!(message("VACUUM t").contains("by itself"));
         assert!(message("KILL 5").ends_with("KILL 5 ..."));
     }
 

@@ -70,6 +70,14 @@ pub(crate) enum Own {
     ImportDatabase { folder: String },
     /// `CREATE FORCE VIEW`.
     ForceView(Box<Statement>),
+    /// `USE name`.
+    Use { name: ObjectName },
+    /// `ANALYZE [table]` and `VACUUM [table]`.
+    Tidy { verb: &'static str, table: Option<ObjectName>, columns: Vec<Ident> },
+    /// `SET VARIABLE name = value`.
+    SetVariable { name: Ident, value: Box<Expr> },
+    /// `RESET VARIABLE name`.
+    ResetVariable { name: Ident },
     /// `SUMMARIZE table`.
     Summarize { name: ObjectName },
     /// `SUMMARIZE SELECT ...`.
@@ -253,6 +261,9 @@ pub(crate) fn number(
         },
         Parsed::Own(Own::SummarizeQuery { query }) => {
             parameters::number_parameters(query.as_mut(), next, names)
+        }
+        Parsed::Own(Own::SetVariable { name: _, value }) => {
+            parameters::number_parameters(value.as_mut(), next, names)
         }
         Parsed::Own(Own::ForceView(statement)) => refuse_kept(statement),
         Parsed::Own(Own::CreateMacro(create)) => {

@@ -12,6 +12,7 @@
 //! | `MERGE ... THEN UPDATE SET *` | `... THEN UPDATE SET #all = NULL` |
 //! | `MERGE ... THEN INSERT *` | `... THEN INSERT VALUES (#all)` |
 //! | `ALTER VIEW v RENAME TO w` | `ALTER TABLE v RENAME TO w` |
+//! | `COMMENT ON MACRO f IS ...` | `COMMENT ON FUNCTION f IS ...` |
 //! | `TABLE t` as a query, `ABORT` | `FROM t`, `ROLLBACK` |
 //! | `read_csv('a.csv', delim = ';')` | `read_csv('a.csv', 'delim', ';')` |
 //! | `WITH a AS MATERIALIZED (...)` | `WITH a AS (...)` |
@@ -156,6 +157,10 @@ impl Pass {
     fn beginning(&mut self, word: usize) {
         if self.keyword(word) == Some(Keyword::ALTER) {
             self.view_rename(word + 1);
+            return;
+        }
+        if self.is_word(word, "COMMENT") && self.is_word(word + 2, "MACRO") {
+            self.set(word + 2, Token::make_keyword("FUNCTION"));
             return;
         }
         let with = match self.keyword(word) {

@@ -157,6 +157,16 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["gen_random_uuid"], 0, "uuid()"),
     (&["current_schema"], 0, "'main'"),
     (&["current_database"], 0, "'swingdb'"),
+    (&["pg_get_userbyid"], 1, "CASE WHEN $1 IS NOT NULL THEN 'swingdb' END"),
+    (&["pg_encoding_to_char"], 1, "CASE WHEN $1 IS NOT NULL THEN 'UTF8' END"),
+    (
+        &["pg_table_is_visible", "pg_type_is_visible", "pg_function_is_visible"],
+        1,
+        "CASE WHEN $1 IS NOT NULL THEN TRUE END",
+    ),
+    (&["pg_get_expr"], 2, "CAST($1 AS VARCHAR)"),
+    (&["pg_get_expr"], 3, "CAST($1 AS VARCHAR)"),
+    (&["format_type"], 2, FORMAT_TYPE),
     (&["list_max"], 1, "array_max($1)"),
     // Of a text as well.
     (&["array_slice", "list_slice"], 3, "$1[($2):($3)]"),
@@ -180,6 +190,25 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["sha256"], 1, "encode(sha256($1), 'hex')"),
     (&["version"], 0, VERSION),
 ];
+
+/// The name of a type of PostgreSQL, by its number and what is said of its digits.
+const FORMAT_TYPE: &str = "CASE CAST($1 AS BIGINT) \
+     WHEN 16 THEN 'boolean' WHEN 17 THEN 'bytea' WHEN 18 THEN '\"char\"' WHEN 19 THEN 'name' \
+     WHEN 20 THEN 'bigint' WHEN 21 THEN 'smallint' WHEN 23 THEN 'integer' WHEN 25 THEN 'text' \
+     WHEN 26 THEN 'oid' WHEN 114 THEN 'json' WHEN 700 THEN 'real' WHEN 701 THEN 'double precision' \
+     WHEN 1043 THEN 'character varying' WHEN 1082 THEN 'date' \
+     WHEN 1083 THEN 'time without time zone' WHEN 1114 THEN 'timestamp without time zone' \
+     WHEN 1184 THEN 'timestamp with time zone' WHEN 1186 THEN 'interval' WHEN 2950 THEN 'uuid' \
+     WHEN 1700 THEN CASE WHEN coalesce(CAST($2 AS BIGINT), -1) < 4 THEN 'numeric' \
+     ELSE 'numeric(' || CAST((CAST($2 AS BIGINT) - 4) // 65536 AS VARCHAR) || ',' || \
+     CAST((CAST($2 AS BIGINT) - 4) % 65536 AS VARCHAR) || ')' END \
+     WHEN 1000 THEN 'boolean[]' WHEN 1001 THEN 'bytea[]' WHEN 1005 THEN 'smallint[]' \
+     WHEN 1007 THEN 'integer[]' WHEN 1009 THEN 'text[]' WHEN 1016 THEN 'bigint[]' \
+     WHEN 1021 THEN 'real[]' WHEN 1022 THEN 'double precision[]' \
+     WHEN 1115 THEN 'timestamp without time zone[]' WHEN 1182 THEN 'date[]' \
+     WHEN 1183 THEN 'time without time zone[]' WHEN 1185 THEN 'timestamp with time zone[]' \
+     WHEN 1187 THEN 'interval[]' WHEN 1231 THEN 'numeric[]' WHEN 2951 THEN 'uuid[]' \
+     ELSE CASE WHEN $1 IS NOT NULL THEN '???' END END";
 
 /// Templates for functions that the engine has under that name, and that are to be others.
 pub(crate) const OURS: &[&str] = &[

@@ -5,10 +5,11 @@
 use datafusion::sql::parser::CreateExternalTable;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, ColumnDef,
-    ColumnOption, ColumnOptionDef, CreateTable, CreateTableLike, CreateTableLikeDefaults,
-    CreateTableLikeKind, CreateTableOptions, CreateView, DropBehavior, HiveDistributionStyle,
-    IndexColumn, NullsDistinctOption, OrderByExpr, OrderByOptions, PrimaryKeyConstraint,
-    RenameTableNameKind, SchemaName, Statement, TableConstraint, UniqueConstraint, ViewColumnDef,
+    ColumnOption, ColumnOptionDef, CommentObject, CreateIndex, CreateTable, CreateTableLike,
+    CreateTableLikeDefaults, CreateTableLikeKind, CreateTableOptions, CreateView, DropBehavior,
+    HiveDistributionStyle, IndexColumn, NullsDistinctOption, OrderByExpr, OrderByOptions,
+    PrimaryKeyConstraint, RenameTableNameKind, SchemaName, Statement, TableConstraint,
+    UniqueConstraint, ViewColumnDef,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -306,6 +307,63 @@ pub(crate) fn create_schema(node: &Statement) -> Result<()> {
             (clone.is_some(), "CLONE; write CREATE TABLE ... CLONE for each table"),
         ],
     )
+}
+
+/// How an index is kept changes no answer, so the words about that are let through.
+pub(crate) fn create_index(node: &CreateIndex) -> Result<()> {
+    let CreateIndex {
+        name,
+        table_name: _,
+        using: _,
+        columns,
+        unique: _,
+        concurrently,
+        if_not_exists: _,
+        include,
+        nulls_distinct,
+        with,
+        predicate,
+        index_options,
+        alter_options,
+    } = node;
+    if name.is_none() {
+        return Err(Error::unsupported("CREATE INDEX without a name"));
+    }
+    for IndexColumn { column: OrderByExpr { expr: _, options: _, with_fill }, operator_class } in
+        columns
+    {
+        let other = with_fill.is_some() || operator_class.is_some();
+        none_of("CREATE INDEX", &[(other, "with operator classes")])?;
+    }
+    none_of(
+        "CREATE INDEX",
+        &[
+            (*concurrently, "CONCURRENTLY"),
+            (!include.is_empty(), "INCLUDE"),
+            (*nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
+            (!with.is_empty(), "WITH (...)"),
+            (predicate.is_some(), "WHERE; an index is on all rows"),
+            (!index_options.is_empty() || !alter_options.is_empty(), "with options"),
+        ],
+    )
+}
+
+pub(crate) fn comment(node: &Statement) -> Result<()> {
+    let Statement::Comment { object_type, object_name: _, comment: _, if_exists: _ } = node else {
+        return Ok(());
+    };
+    match object_type {
+        CommentObject::Table
+        | CommentObject::Column
+        | CommentObject::View
+        | CommentObject::Index
+        | CommentObject::Sequence
+        | CommentObject::Function => Ok(()),
+        other => Err(Error::unsupported(format!(
+            "COMMENT ON {other}; there are comments on tables, columns, views, indexes, sequences \
+             and macros"
+        ))),
+    }
 }
 
 pub(crate) fn alter_table(node: &AlterTable) -> Result<()> {

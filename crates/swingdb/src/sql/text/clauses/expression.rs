@@ -104,8 +104,8 @@ fn with_parts(node: &Expr) -> Result<()> {
         Expr::Ceil { expr: _, field } => whole("ceil", field),
         Expr::Floor { expr: _, field } => whole("floor", field),
         Expr::Collate { expr: _, collation } => Err(Error::unsupported(format!(
-            "COLLATE {collation}; text is compared by its bytes, and lower(...) without regard to \
-             case"
+            "COLLATE {collation} here; text is compared by its bytes, and COLLATE NOCASE in =, <, \
+             IN, BETWEEN and ORDER BY without regard to case"
         ))),
         Expr::Struct { values: _, fields } => {
             for StructField { field_name: _, field_type: _, options: _ } in fields {}

@@ -102,8 +102,8 @@ fn statement(node: &Statement) -> Result<()> {
         Statement::CreateTable(node) => define::create_table(node),
         Statement::CreateView(node) => define::create_view(node),
         Statement::CreateSchema { .. } => define::create_schema(node),
-        // Refused whole by those who know what to write instead.
-        Statement::CreateIndex(_) => Ok(()),
+        Statement::CreateIndex(node) => define::create_index(node),
+        Statement::Comment { .. } => define::comment(node),
         Statement::AlterTable(node) => define::alter_table(node),
         Statement::Drop { .. } => define::drop(node),
         Statement::Set(node) => session::set(node),

@@ -1,0 +1,379 @@
+//! Notes: what a database knows of its objects beside what they are.
+//!
+//! Comments on tables and columns, and the indexes that statements have named, belong to a table's
+//! definition, so that they go with the table: into snapshots, clones and stores, and out with
+//! DROP. Comments on other objects belong to their schema.
+//!
+//! In a record notes are *sections* behind all else: how many, and for each a number and its bytes.
+//! A record without notes has no sections, and its bytes are those of programs that know none. A
+//! section that is not known is an error: its writer was a newer program.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use swingdb_common::error::{Error, ObjectKind, Result};
+
+use super::alter::check_name;
+use super::catalog::{Catalog, SchemaNode};
+use super::codec::{Reader, Writer};
+use super::space::corrupt;
+use super::table::{Constraint, Definition, Table};
+use super::txn::WriteTxn;
+
+/// Longest comment, in bytes.
+const MAX_COMMENT_BYTES: usize = 1 << 20;
+/// Indexes that a table may have.
+const MAX_INDEXES: usize = 1_000;
+
+/// Sections of a table's record.
+const TABLE_COMMENT: u64 = 1;
+const COLUMN_COMMENTS: u64 = 2;
+const INDEXES: u64 = 3;
+/// Sections of the root record.
+const COMMENTS: u64 = 1;
+
+/// An index as `CREATE INDEX` made it. A unique one is enforced by a key of the table; others
+/// change no answer, and nothing has to be kept for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Index {
+    /// Name; one of its kind in the schema.
+    pub name: String,
+    /// What it is on: for each column or expression its SQL text.
+    pub on: Vec<String>,
+    /// The columns that it reads (indices into [`Table::columns`]), ascending.
+    pub columns: Vec<usize>,
+    /// Whether it is UNIQUE.
+    pub unique: bool,
+    /// Whether the key that enforces it came with it, and goes with it.
+    pub owns_key: bool,
+    /// The comment on it.
+    pub comment: Option<String>,
+}
+
+/// Notes on a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TableNotes {
+    /// The comment on the table.
+    pub comment: Option<String>,
+    /// Comments on columns, by their indices.
+    pub columns: BTreeMap<usize, String>,
+    /// Indexes, in the order in which they were made.
+    pub indexes: Vec<Index>,
+}
+
+impl TableNotes {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.comment.is_none() && self.columns.is_empty() && self.indexes.is_empty()
+    }
+
+    /// The notes once the column `gone`, which no index reads, was dropped.
+    pub(super) fn without_column(&self, gone: usize) -> Self {
+        let moved = |at: usize| if at > gone { at - 1 } else { at };
+        let columns = self.columns.iter().filter(|(at, _)| **at != gone);
+        let indexes = self.indexes.iter().map(|index| Index {
+            columns: index.columns.iter().map(|at| moved(*at)).collect(),
+            ..index.clone()
+        });
+        Self {
+            comment: self.comment.clone(),
+            columns: columns.map(|(at, text)| (moved(*at), text.clone())).collect(),
+            indexes: indexes.collect(),
+        }
+    }
+
+    /// The notes of a copy of the table in the same schema or elsewhere: names of indexes belong to
+    /// one table, while the keys that enforce them are the copy's too.
+    pub(super) fn of_copy(&self) -> Self {
+        Self { indexes: Vec::new(), ..self.clone() }
+    }
+
+    /// Writes the sections of a table's record.
+    pub(super) fn write(&self, w: &mut Writer) {
+        let mut sections = Sections::default();
+        if let Some(comment) = &self.comment {
+            sections.add(TABLE_COMMENT, |w| w.text(comment));
+        }
+        if !self.columns.is_empty() {
+            sections.add(COLUMN_COMMENTS, |w| {
+                w.len(self.columns.len());
+                for (column, comment) in &self.columns {
+                    w.len(*column);
+                    w.text(comment);
+                }
+            });
+        }
+        if !self.indexes.is_empty() {
+            sections.add(INDEXES, |w| {
+                w.len(self.indexes.len());
+                self.indexes.iter().for_each(|index| index.write(w));
+            });
+        }
+        sections.write(w);
+    }
+
+    /// Reads what is left of the record of a table with so many columns.
+    pub(super) fn read(r: &mut Reader<'_>, columns: usize) -> Result<Self> {
+        let last = (columns as u64).saturating_sub(1);
+        let mut notes = Self::default();
+        read_sections(r, |tag, r| {
+            match tag {
+                TABLE_COMMENT => notes.comment = Some(r.text()?.to_owned()),
+                COLUMN_COMMENTS => {
+                    let comments = r.list(|r| {
+                        let column = r.bounded(last, "a column")?;
+                        Ok((column, r.text()?.to_owned()))
+                    })?;
+                    notes.columns = comments.into_iter().collect();
+                }
+                INDEXES => notes.indexes = r.list(|r| Index::read(r, last))?,
+                other => return Err(unknown_section(other)),
+            }
+            Ok(())
+        })?;
+        Ok(notes)
+    }
+}
+
+impl Index {
+    fn write(&self, w: &mut Writer) {
+        w.text(&self.name);
+        w.len(self.on.len());
+        self.on.iter().for_each(|sql| w.text(sql));
+        w.len(self.columns.len());
+        self.columns.iter().for_each(|column| w.len(*column));
+        w.bool(self.unique);
+        w.bool(self.owns_key);
+        w.option(self.comment.as_deref(), |w, comment| w.text(comment));
+    }
+
+    fn read(r: &mut Reader<'_>, last: u64) -> Result<Self> {
+        Ok(Self {
+            name: r.text()?.to_owned(),
+            on: r.list(|r| Ok(r.text()?.to_owned()))?,
+            columns: r.list(|r| r.bounded(last, "a column"))?,
+            unique: r.bool()?,
+            owns_key: r.bool()?,
+            comment: r.option(|r| Ok(r.text()?.to_owned()))?,
+        })
+    }
+}
+
+/// What a comment on an object of a schema is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Commented {
+    /// A view.
+    View,
+    /// A macro for an expression.
+    Macro,
+    /// A macro for a query.
+    TableMacro,
+    /// A sequence.
+    Sequence,
+}
+
+const COMMENTED: [Commented; 4] =
+    [Commented::View, Commented::Macro, Commented::TableMacro, Commented::Sequence];
+
+/// Comments on what a schema has beside tables.
+pub(super) type Comments = BTreeMap<(Commented, Arc<str>), Arc<str>>;
+
+/// Writes the sections of the root record.
+pub(super) fn write_root<'a>(
+    w: &mut Writer,
+    schemas: impl Iterator<Item = (&'a Arc<str>, &'a Comments)>,
+) {
+    let noted: Vec<_> = schemas.filter(|(_, comments)| !comments.is_empty()).collect();
+    let mut sections = Sections::default();
+    if !noted.is_empty() {
+        sections.add(COMMENTS, |w| {
+            w.len(noted.len());
+            for (schema, comments) in &noted {
+                w.text(schema);
+                w.len(comments.len());
+                for ((on, name), comment) in comments.iter() {
+                    w.len(*on as usize);
+                    w.text(name);
+                    w.text(comment);
+                }
+            }
+        });
+    }
+    sections.write(w);
+}
+
+/// Reads what is left of the root record: for each schema with comments, these.
+pub(super) fn read_root(r: &mut Reader<'_>) -> Result<BTreeMap<Arc<str>, Comments>> {
+    let mut all = BTreeMap::new();
+    read_sections(r, |tag, r| {
+        if tag != COMMENTS {
+            return Err(unknown_section(tag));
+        }
+        let schemas = r.list(|r| {
+            let schema: Arc<str> = Arc::from(r.text()?);
+            let comments = r.list(|r| {
+                let on = r.bounded(COMMENTED.len() as u64 - 1, "a kind of object")?;
+                Ok(((COMMENTED[on], Arc::from(r.text()?)), Arc::from(r.text()?)))
+            })?;
+            Ok((schema, comments.into_iter().collect()))
+        })?;
+        all.extend(schemas);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+#[derive(Default)]
+struct Sections(Vec<(u64, Vec<u8>)>);
+
+impl Sections {
+    fn add(&mut self, tag: u64, write: impl FnOnce(&mut Writer)) {
+        let mut w = Writer::default();
+        write(&mut w);
+        self.0.push((tag, w.into_bytes()));
+    }
+
+    fn write(&self, w: &mut Writer) {
+        if self.0.is_empty() {
+            return;
+        }
+        w.len(self.0.len());
+        for (tag, bytes) in &self.0 {
+            w.u64(*tag);
+            w.blob(bytes);
+        }
+    }
+}
+
+fn read_sections(
+    r: &mut Reader<'_>,
+    mut read: impl FnMut(u64, &mut Reader<'_>) -> Result<()>,
+) -> Result<()> {
+    if r.is_empty() {
+        return Ok(());
+    }
+    let mut before = 0;
+    let tags = r.list(|r| {
+        let tag = r.u64()?;
+        // Ascending, so that there is one way to write the same notes.
+        if tag <= before {
+            return Err(corrupt("sections of a record in disorder"));
+        }
+        before = tag;
+        let mut part = Reader::part(r.blob()?);
+        read(tag, &mut part)?;
+        part.finish()
+    })?;
+    if tags.is_empty() {
+        return Err(corrupt("a record with no sections behind it"));
+    }
+    Ok(())
+}
+
+fn unknown_section(tag: u64) -> Error {
+    corrupt(format!("section {tag} of a record, which only a newer program can have written"))
+}
+
+fn check_comment(comment: Option<&str>) -> Result<()> {
+    match comment {
+        Some(text) if text.len() > MAX_COMMENT_BYTES => {
+            Err(Error::plan(format!("a comment has at most {MAX_COMMENT_BYTES} bytes")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Catalog {
+    /// The comment on an object that is no table.
+    pub fn comment(&self, schema: &str, on: Commented, name: &str) -> Option<Arc<str>> {
+        self.schemas.get(schema)?.comments.get(&(on, Arc::from(name))).cloned()
+    }
+
+    /// The table that has an index of this name, and the index's place among its indexes.
+    pub fn find_index(&self, schema: &str, name: &str) -> Result<Option<(Arc<Table>, usize)>> {
+        for table in self.table_names(schema) {
+            let Some(table) = self.table(schema, &table)? else { continue };
+            let is_it = |index: &Index| index.name.eq_ignore_ascii_case(name);
+            if let Some(at) = table.notes().indexes.iter().position(is_it) {
+                return Ok(Some((table, at)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl SchemaNode {
+    /// Forgets the comment on an object that is dropped or replaced.
+    pub(super) fn forget_comment(&mut self, on: Commented, name: &str) {
+        self.comments.remove(&(on, Arc::from(name)));
+    }
+}
+
+impl WriteTxn {
+    /// Sets or removes the comment on an object that is no table.
+    pub fn set_comment(
+        &mut self,
+        schema: &str,
+        on: Commented,
+        name: &str,
+        comment: Option<&str>,
+    ) -> Result<()> {
+        self.check_schema(schema)?;
+        check_comment(comment)?;
+        let key = (on, Arc::from(name));
+        self.change_schema(schema, |node| match comment {
+            Some(comment) => drop(node.comments.insert(key, Arc::from(comment))),
+            None => drop(node.comments.remove(&key)),
+        });
+        Ok(())
+    }
+
+    /// Replaces the notes on a table. The rows stay as they are.
+    pub fn set_notes(&mut self, schema: &str, table: &str, notes: TableNotes) -> Result<()> {
+        let table = self.table_of(schema, table)?;
+        self.check_notes(&table, &notes)?;
+        let definition = Definition::clone(&table.definition).with_notes(notes);
+        let names = (table.schema_name.clone(), table.name.clone());
+        let (space, pages) = (table.space.clone(), table.pages.clone());
+        let noted = Table::new(table.id(), names, Arc::new(definition), space, pages);
+        self.put_table(noted, Vec::new());
+        Ok(())
+    }
+
+    fn check_notes(&self, table: &Table, notes: &TableNotes) -> Result<()> {
+        check_comment(notes.comment.as_deref())?;
+        notes.columns.values().try_for_each(|text| check_comment(Some(text)))?;
+        if notes.indexes.len() > MAX_INDEXES {
+            return Err(Error::plan(format!("a table has at most {MAX_INDEXES} indexes")));
+        }
+        let exists = |column: usize| column < table.columns().len();
+        for index in &notes.indexes {
+            check_name(&index.name)?;
+            check_comment(index.comment.as_deref())?;
+            if !index.columns.iter().all(|column| exists(*column)) {
+                return Err(Error::internal("an index of columns that do not exist"));
+            }
+        }
+        match notes.columns.keys().all(|column| exists(*column)) {
+            true => Ok(()),
+            false => Err(Error::internal("a comment on a column that does not exist")),
+        }
+    }
+
+    /// Removes the unique key over these columns from a table. The rows stay as they are.
+    pub fn drop_unique(&mut self, schema: &str, table: &str, columns: &[usize]) -> Result<()> {
+        let table = self.table_of(schema, table)?;
+        let is_it =
+            |key: &Constraint| matches!(key, Constraint::Unique(key) if key.as_slice() == columns);
+        let keys = table.constraints();
+        let Some(at) = keys.iter().position(is_it) else {
+            let names = columns.iter().filter_map(|c| table.columns().get(*c));
+            let name = names.map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(Error::not_found(ObjectKind::Constraint, name, [""; 0]));
+        };
+        let mut keys = keys.to_vec();
+        keys.remove(at);
+        let definition = Definition::new(table.columns().to_vec(), keys, table.checks().to_vec());
+        self.redefine(&table, definition.with_notes(table.notes().clone()))
+    }
+}

@@ -1,0 +1,74 @@
+//! The names of all that a database tells of itself by.
+
+/// The schema of the tables that PostgreSQL's clients look into.
+pub(crate) const PG_CATALOG: &str = "pg_catalog";
+
+/// The function of `PRAGMA table_info`, which takes a table's name.
+pub(crate) const TABLE_INFO: &str = "pragma_table_info";
+
+/// Functions that stand for tables.
+pub(crate) const FUNCTIONS: [&str; 16] = [
+    "duckdb_columns",
+    "duckdb_constraints",
+    "duckdb_databases",
+    "duckdb_functions",
+    "duckdb_indexes",
+    "duckdb_schemas",
+    "duckdb_sequences",
+    "duckdb_settings",
+    "duckdb_tables",
+    "duckdb_types",
+    "duckdb_views",
+    "pragma_database_list",
+    "pragma_database_size",
+    "pragma_show_tables",
+    TABLE_INFO,
+    "pragma_version",
+];
+
+/// Functions of single rows.
+pub(crate) const SCALARS: [&str; 6] = [
+    "col_description",
+    "current_setting",
+    "getvariable",
+    "obj_description",
+    "pg_get_constraintdef",
+    "pg_get_indexdef",
+];
+
+/// The tables of `pg_catalog`.
+pub(crate) const TABLES: [&str; 23] = [
+    "pg_am",
+    "pg_attrdef",
+    "pg_attribute",
+    "pg_class",
+    "pg_collation",
+    "pg_constraint",
+    "pg_database",
+    "pg_depend",
+    "pg_description",
+    "pg_enum",
+    "pg_index",
+    "pg_indexes",
+    "pg_inherits",
+    "pg_namespace",
+    "pg_proc",
+    "pg_roles",
+    "pg_sequences",
+    "pg_settings",
+    "pg_tables",
+    "pg_tablespace",
+    "pg_trigger",
+    "pg_type",
+    "pg_views",
+];
+
+/// Whether a function, in lower case, is one that stands for a table.
+pub(crate) fn is_function(name: &str) -> bool {
+    FUNCTIONS.contains(&name)
+}
+
+/// The name of a table of `pg_catalog` as it is written here.
+pub(crate) fn table_name(name: &str) -> Option<&'static str> {
+    TABLES.into_iter().find(|known| known.eq_ignore_ascii_case(name))
+}
