@@ -399,16 +399,19 @@ class Connection:
         format: str | None = None,  # noqa: A002 - the word SQL uses
         header: bool | None = None,
         delimiter: str | None = None,
-        null: str | None = None,
+        null: str | list[str] | None = None,
         progress: Progress | None = None,
+        **options: Any,
     ) -> ImportReport:
         """Appends a file to a table, which is made if it does not exist; all or nothing.
 
         ``format`` is ``"parquet"``, ``"csv"``, ``"json"`` (one object a line) or ``"arrow"``; it
-        and the other options are found out from the file when not given. ``progress(done, total,
-        unit)`` is called about ten times a second, from another thread.
+        and the other options, which are those of SQL's ``COPY ... FROM``, are found out from the
+        file when not given. ``progress(done, total, unit)`` is called about ten times a second,
+        from another thread.
         """
-        options = {"format": format, "header": header, "delimiter": delimiter, "null": null}
+        given = {"format": format, "header": header, "delimiter": delimiter, "null": null}
+        options = {**given, **options}
         return ImportReport(*self._session().import_file(path, table, options, progress))
 
     def export(
@@ -421,14 +424,19 @@ class Connection:
         delimiter: str | None = None,
         compression: str | None = None,
         progress: Progress | None = None,
+        **options: Any,
     ) -> ExportReport:
-        """Writes a table or a query's result to a file; the format goes by its name."""
-        options = {
+        """Writes a table or a query's result to a file; the format goes by its name.
+
+        ``options`` are those of SQL's ``COPY ... TO``.
+        """
+        given = {
             "format": format,
             "header": header,
             "delimiter": delimiter,
             "compression": compression,
         }
+        options = {**given, **options}
         return ExportReport(*self._session().export(query_or_table, path, options, progress))
 
     def tables(self) -> list[str]:

@@ -73,6 +73,45 @@ def test_options(con, tmp_path):
     assert con.sql("SELECT * FROM t").fetchall() == [(1, "a"), (2, None)]
 
 
+def test_all_options_of_sql(con, tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes("# made by hand\na||b\n1||äö\n-||NA\nx||y\n".encode("latin-1"))
+    options = {
+        "format": "csv",
+        "header": True,
+        "delimiter": "||",
+        "null": ["-", "NA"],
+        "comment": "#",
+        "encoding": "latin-1",
+        "columns": {"a": "INTEGER", "b": "VARCHAR"},
+        "ignore_errors": True,
+    }
+    assert con.import_file(path, "t", **options).rows == 2
+    assert con.execute("SELECT * FROM t").fetchall() == [(1, "äö"), (None, None)]
+    del options["format"]
+    assert con.read_csv(str(path), **options).fetchall() == [(1, "äö"), (None, None)]
+    with pytest.raises(swingdb.ProgrammingError, match="there are format, header"):
+        con.import_file(path, "t", nope=1)
+    with pytest.raises(swingdb.ProgrammingError, match="takes a text, a number"):
+        con.import_file(path, "t", delimiter=object())
+
+
+def test_folders(con, tmp_path):
+    con.execute("CREATE TABLE t AS SELECT range AS a, range % 3 AS b FROM range(100000)")
+    report = con.export("t", tmp_path / "out", format="parquet", partition_by="b")
+    assert report.rows == 100000
+    names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet"))
+    assert names == [f"out/b={value}/data_0.parquet" for value in range(3)]
+    rows = pa.parquet.read_table(tmp_path / "out/b=1/data_0.parquet", partitioning=None)
+    assert rows["a"][:3].to_pylist() == [1, 4, 7] and rows.column_names == ["a"]
+    with pytest.raises(swingdb.Error, match="not empty"):
+        con.export("t", tmp_path / "out", format="parquet", partition_by=["b"])
+    options = {"format": "csv", "partition_by": ["b"], "overwrite": True}
+    con.export("SELECT * FROM t WHERE b = 0", tmp_path / "out", **options)
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["data_0.csv"]
+    assert os.listdir(tmp_path) == ["out"]
+
+
 def test_progress(t, tmp_path):
     heard = []
     path = tmp_path / "big.csv"

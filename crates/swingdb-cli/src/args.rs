@@ -187,6 +187,9 @@ pub struct ImportArgs {
     /// CSV: the text that stands for NULL
     #[arg(long, value_name = "TEXT")]
     pub null: Option<String>,
+    /// Any other option of COPY ... FROM, such as encoding=utf-16; may be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub option: Vec<String>,
     /// Share the database at the end
     #[arg(long)]
     pub share: bool,

@@ -23,7 +23,7 @@ use crate::input_file::InputFile;
 use crate::types::described;
 
 /// What a folder is called whose rows have NULL for the key.
-const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+pub(crate) const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// The columns, and for each file their values.
 #[derive(Clone, Debug, Default)]
@@ -118,7 +118,7 @@ fn keys(file: &InputFile) -> Keys {
         .filter_map(|folder| match folder {
             Component::Normal(name) => {
                 let (key, value) = name.to_str()?.split_once('=')?;
-                let value = (value != NULL).then(|| decoded(value));
+                let value = (value != NULL_FOLDER).then(|| decoded(value));
                 (!key.is_empty()).then(|| (decoded(key), value))
             }
             _ => None,

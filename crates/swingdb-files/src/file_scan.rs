@@ -163,6 +163,8 @@ impl FileScan {
             options.check_for(first.format(options.format))?;
             first.check_packing(options)?;
         }
+        let files: Vec<InputFile> =
+            files.into_iter().map(|file| file.encoded(options.encoding)).collect();
         let places = FileColumns::find(&files, options)?;
         match target {
             Some(target) => Self::into_target(files, options, places, target),

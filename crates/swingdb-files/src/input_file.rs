@@ -12,6 +12,7 @@ use swingdb_common::runtime::cancel;
 use swingdb_common::runtime::meter::Meter;
 
 use super::options::{FileFormat, ImportOptions};
+use crate::encoding::TextEncoding;
 use crate::stream::{Stream, nameless_file};
 
 /// A pattern may match this many files.
@@ -39,11 +40,33 @@ pub struct InputFile {
     stream: Option<Arc<Stream>>,
     /// All bytes of a stream, unpacked.
     copy: Option<Arc<File>>,
+    /// How its text is written; UTF-8 when `None`.
+    encoding: Option<TextEncoding>,
+}
+
+/// Refuses addresses of the network and of object stores, which look like names of files.
+pub(crate) fn check_local(path: &str) -> Result<()> {
+    let Some((scheme, rest)) = path.split_once("://") else { return Ok(()) };
+    let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    if scheme.is_empty() || scheme == "file" || !scheme.bytes().all(is_scheme) {
+        return Ok(());
+    }
+    let instead = match scheme {
+        "http" | "https" => format!("fetch it first, such as with curl -O {scheme}://{rest}"),
+        "s3" | "s3a" => format!("copy it first, such as with aws s3 cp s3://{rest} ."),
+        "gs" | "gcs" => format!("copy it first, such as with gcloud storage cp gs://{rest} ."),
+        _ => "name a file of this machine".to_string(),
+    };
+    Err(Error::unsupported(format!(
+        "{scheme}:// as the name of a file; {instead}, or let a program write to a pipe: \
+         program | swingdb import - --into DATABASE.TABLE"
+    )))
 }
 
 /// What an import reads: as [`find_files`], and pipes and the standard input as well. These give
 /// their bytes once, so nothing else reads them: a table in a query may be read several times.
 pub(crate) fn find_input(path: &str, format: Option<FileFormat>) -> Result<Vec<InputFile>> {
+    check_local(path)?;
     let single = Path::new(path.strip_prefix("file://").unwrap_or(path));
     match Stream::open(single) {
         Ok(Some(stream)) => Ok(vec![InputFile::of_stream(single, stream)?.prepared(format)?]),
@@ -54,10 +77,10 @@ pub(crate) fn find_input(path: &str, format: Option<FileFormat>) -> Result<Vec<I
 
 /// The files that `path` names: itself, or what its pattern matches, in order of their names.
 pub(crate) fn find_files(path: &str) -> Result<Vec<InputFile>> {
+    check_local(path)?;
     let path = path.strip_prefix("file://").unwrap_or(path);
     let single = Path::new(path);
-    let is_pattern = path.contains(['*', '?', '[']) && !single.exists();
-    if !is_pattern {
+    if !is_pattern(path) {
         return Ok(vec![InputFile::inspect(single)?]);
     }
     let entries = glob::glob(path)
@@ -79,7 +102,12 @@ pub(crate) fn find_files(path: &str) -> Result<Vec<InputFile>> {
     }
 }
 
-fn no_such_file(path: &str) -> Error {
+/// Whether a name stands for all names that are like it.
+pub(crate) fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '[']) && !Path::new(path).exists()
+}
+
+pub(crate) fn no_such_file(path: &str) -> Error {
     Error::NotFound { kind: ObjectKind::File, name: path.to_string(), suggestion: neighbour(path) }
 }
 
@@ -132,7 +160,18 @@ impl InputFile {
 
     fn new(path: &Path, bytes: u64, stream: Option<Arc<Stream>>) -> Self {
         let (packing, head) = (Packing::Plain, Vec::new());
-        Self { path: path.to_path_buf(), bytes, packing, head, stream, copy: None }
+        let path = path.to_path_buf();
+        Self { path, bytes, packing, head, stream, copy: None, encoding: None }
+    }
+
+    /// The file as text in `encoding`.
+    pub(crate) fn encoded(self, encoding: Option<TextEncoding>) -> Self {
+        Self { encoding, ..self }
+    }
+
+    /// Whether its text can be read from anywhere on, as it stands in the file.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.packing == Packing::Plain && self.encoding.is_none() && !self.is_stream()
     }
 
     /// Finds the packing, and takes the first bytes.
@@ -229,6 +268,10 @@ impl InputFile {
             // The operating system's errors have a number.
             Packing::Plain if error.raw_os_error().is_none() => self.broken(&error.to_string()),
             Packing::Plain => Error::io(&self.path, error),
+            // The decoder of the text says it well.
+            _ if error.kind() == io::ErrorKind::InvalidData && self.encoding.is_some() => {
+                self.broken(&error.to_string())
+            }
             _ => self.broken(&format!("cannot be unpacked: {error}")),
         }
     }
@@ -249,8 +292,16 @@ impl InputFile {
         }
     }
 
-    /// The unpacked bytes from the beginning; `meter` counts the packed ones.
+    /// The unpacked bytes from the beginning, of text as UTF-8; `meter` counts the packed ones.
     pub(crate) fn open(&self, meter: Option<Arc<Meter>>) -> Result<Box<dyn Read + Send>> {
+        let unpacked = self.unpacked(meter)?;
+        Ok(match self.encoding {
+            Some(encoding) => encoding.decoded(unpacked),
+            None => unpacked,
+        })
+    }
+
+    fn unpacked(&self, meter: Option<Arc<Meter>>) -> Result<Box<dyn Read + Send>> {
         let source: Box<dyn Read + Send> = match &self.stream {
             Some(stream) => Box::new(stream.reader()),
             None => Box::new(self.file().map_err(|error| Error::io(&self.path, error))?),

@@ -12,16 +12,19 @@
 #![deny(unsafe_code)]
 
 mod csv;
+mod encoding;
 mod file_columns;
 pub mod file_scan;
 pub mod input_file;
 mod ipc;
 mod json;
+mod listing;
 mod match_columns;
 pub mod options;
 mod output_file;
 pub mod output_folder;
 mod parquet;
+mod partitioned;
 mod stream;
 pub mod table;
 mod types;
@@ -31,5 +34,6 @@ pub mod write;
 pub use csv::values::DateStyle;
 pub use ipc::check::check_columns;
 pub use options::{
-    ExportOptions, ExportReport, FileFormat, ImportOptions, ImportReport, OptionValue,
+    Delimiter, Existing, ExportOptions, ExportReport, FileFormat, ImportOptions, ImportReport,
+    OptionValue,
 };

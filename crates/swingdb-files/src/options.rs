@@ -1,11 +1,15 @@
 //! Options and reports of import and export.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::datatypes::DataType;
 use swingdb_common::error::{Error, Result};
+use swingdb_functions::time::strptime::TimeFormat;
 
 pub use super::csv::values::DateStyle;
+use crate::csv::styles::{NumberStyle, Styles};
+pub use crate::encoding::TextEncoding;
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +49,47 @@ impl FileFormat {
     }
 }
 
+/// What stands between the fields of a record: one to four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delimiter {
+    bytes: [u8; Self::MOST],
+    len: usize,
+}
+
+impl Delimiter {
+    /// Bytes that it may have.
+    pub const MOST: usize = 4;
+
+    /// The delimiter that is written so; `\t` is the tabulator. `None` for no text, for more than
+    /// four bytes, and for line ends and quotes.
+    pub fn new(text: &str) -> Option<Self> {
+        let text = if text == r"\t" { "\t" } else { text };
+        let fits =
+            !text.is_empty() && text.len() <= Self::MOST && !text.contains(['\n', '\r', '"']);
+        fits.then(|| {
+            let mut bytes = [0; Self::MOST];
+            bytes[..text.len()].copy_from_slice(text.as_bytes());
+            Self { bytes, len: text.len() }
+        })
+    }
+
+    /// Its first byte.
+    pub(crate) fn first(&self) -> u8 {
+        self.bytes[0]
+    }
+
+    /// The bytes behind the first.
+    pub(crate) fn rest(&self) -> &[u8] {
+        &self.bytes[1..self.len]
+    }
+}
+
+impl From<u8> for Delimiter {
+    fn from(byte: u8) -> Self {
+        Self { bytes: [byte, 0, 0, 0], len: 1 }
+    }
+}
+
 /// How to read a file; the default finds out by itself.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
@@ -52,10 +97,26 @@ pub struct ImportOptions {
     pub format: Option<FileFormat>,
     /// CSV: whether the first line names the columns; found out when `None`.
     pub header: Option<bool>,
-    /// CSV: the byte between fields; found out when `None`.
-    pub delimiter: Option<u8>,
-    /// CSV: the text that stands for NULL; the empty unquoted field when `None`.
-    pub null: Option<String>,
+    /// CSV: what stands between fields; found out when `None`.
+    pub delimiter: Option<Delimiter>,
+    /// CSV: the texts that stand for NULL; the empty unquoted field when there are none.
+    pub nulls: Vec<String>,
+    /// CSV: the byte that begins a comment, up to the end of its line; none when `None`.
+    pub comment: Option<u8>,
+    /// CSV: how lines end; found out when `None`.
+    pub new_line: Option<NewLine>,
+    /// CSV: the byte between a whole number and its fraction; a point when `None`.
+    pub decimal_separator: Option<u8>,
+    /// CSV: the byte between groups of digits; there is none when `None`.
+    pub thousands: Option<u8>,
+    /// CSV: how dates are written, where `dates` cannot say it.
+    pub date_format: Option<TimeFormat>,
+    /// CSV: how timestamps are written; found out when `None`.
+    pub timestamp_format: Option<TimeFormat>,
+    /// CSV: how characters are written as bytes; UTF-8 when `None`.
+    pub encoding: Option<TextEncoding>,
+    /// CSV: lines that cannot be read are left out.
+    pub ignore_errors: bool,
     /// CSV: the byte around fields (`Some(None)`: none is); found out when `None`.
     pub quote: Option<Option<u8>>,
     /// CSV: the byte before a quote in a quoted field; a doubled quote when `None`.
@@ -98,6 +159,45 @@ pub struct ImportOptions {
     pub block_bytes: Option<usize>,
 }
 
+/// How lines end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewLine {
+    /// `\n`
+    Lf,
+    /// `\r`
+    Cr,
+    /// `\r\n`
+    CrLf,
+}
+
+impl NewLine {
+    fn new(text: &str) -> Result<Self> {
+        match text {
+            "\n" | r"\n" => Ok(Self::Lf),
+            "\r" | r"\r" => Ok(Self::Cr),
+            "\r\n" | r"\r\n" => Ok(Self::CrLf),
+            _ => {
+                let message = r"option new_line is one of '\n', '\r' and '\r\n'".to_string();
+                Err(Error::plan(message))
+            }
+        }
+    }
+
+    /// The last byte of a line.
+    pub(crate) fn terminator(self) -> u8 {
+        if self == Self::Cr { b'\r' } else { b'\n' }
+    }
+
+    /// How it is written in SQL.
+    pub(crate) fn written(self) -> &'static str {
+        match self {
+            Self::Lf => r"\n",
+            Self::Cr => r"\r",
+            Self::CrLf => r"\r\n",
+        }
+    }
+}
+
 /// What an import did.
 #[derive(Clone, Debug)]
 pub struct ImportReport {
@@ -107,6 +207,20 @@ pub struct ImportReport {
     pub bytes: u64,
     /// Time it took.
     pub duration: Duration,
+}
+
+/// What an export into folders does with what is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// All of it gives way.
+    Replace,
+    /// Files of the same names give way, others stay.
+    ReplaceSame,
+    /// All of it stays.
+    Keep,
 }
 
 /// How to write a file; the default goes by the file's name.
@@ -131,6 +245,17 @@ pub struct ExportOptions {
     /// Arrow through a pipe: the pipe shows the database's memory, and nothing is copied before the
     /// reader does. The reader has to `read`: it may not move pages on by `splice` or `tee`.
     pub zero_copy: bool,
+    /// Columns whose values name the folders that rows go to; all rows go to one file when there
+    /// are none.
+    pub partition_by: Vec<String>,
+    /// Whether files have these columns as well.
+    pub write_partition_columns: bool,
+    /// What becomes of a folder that is not empty.
+    pub existing: Existing,
+    /// Names of files in folders: `{i}` is their number, `{uuid}` a random one.
+    pub filename_pattern: Option<String>,
+    /// How their names end; as the format's files do when `None`.
+    pub file_extension: Option<String>,
 }
 
 /// What an export did.
@@ -162,6 +287,17 @@ pub enum OptionValue {
 }
 
 impl OptionValue {
+    /// One text, or a list of them.
+    fn texts(&self, option: &str) -> Result<Vec<String>> {
+        match self {
+            Self::List(texts) if texts.is_empty() => {
+                Err(Error::plan(format!("option {option} takes a list of at least one string")))
+            }
+            Self::List(texts) => Ok(texts.clone()),
+            _ => Ok(vec![self.text(option)?.to_string()]),
+        }
+    }
+
     fn text(&self, option: &str) -> Result<&str> {
         match self {
             Self::Text(text) | Self::Number(text) => Ok(text),
@@ -211,8 +347,10 @@ impl ImportOptions {
         match name.to_ascii_lowercase().as_str() {
             "format" => self.format = Some(FileFormat::by_name(value.text(name)?)?),
             "header" | "has_header" => self.header = Some(value.flag(name)?),
-            "delimiter" | "delim" | "sep" | "separator" => self.delimiter = value.byte(name)?,
-            "null" | "nullstr" | "null_value" => self.null = Some(value.text(name)?.to_string()),
+            "delimiter" | "delim" | "sep" | "separator" => {
+                self.delimiter = delimiter(name, value)?;
+            }
+            "null" | "nullstr" | "null_value" => self.nulls = value.texts(name)?,
             // A field in quotes is never NULL.
             "allow_quoted_nulls" if !value.flag(name)? => {}
             "allow_quoted_nulls" => {
@@ -223,7 +361,14 @@ impl ImportOptions {
             "quote" => self.quote = Some(value.byte(name)?),
             "escape" => self.escape = Some(value.byte(name)?),
             "skip" => self.skip = value.count(name)?,
-            "dateformat" | "date_format" => self.dates = Some(date_style(value.text(name)?)?),
+            "dateformat" | "date_format" => {
+                let format = value.text(name)?;
+                self.dates = date_style(format);
+                self.date_format = match self.dates {
+                    Some(_) => None,
+                    None => Some(time_format(name, format)?),
+                };
+            }
             "null_padding" => self.null_padding = value.flag(name)?,
             "all_varchar" | "all_text" => self.all_text = value.flag(name)?,
             "sample_size" => {
@@ -253,6 +398,30 @@ impl ImportOptions {
                 return Err(Error::unsupported(message));
             }
             "union_by_name" => self.union_by_name = value.flag(name)?,
+            other => return self.set_style(other, value),
+        }
+        Ok(())
+    }
+
+    /// As [`Self::set`], for how CSV is written.
+    fn set_style(&mut self, name: &str, value: &OptionValue) -> Result<()> {
+        match name {
+            "comment" => self.comment = value.byte(name)?,
+            "new_line" => self.new_line = Some(NewLine::new(value.text(name)?)?),
+            "decimal_separator" => self.decimal_separator = separator(name, value)?,
+            "thousands" => self.thousands = separator(name, value)?,
+            "timestampformat" | "timestamp_format" => {
+                self.timestamp_format = Some(time_format(name, value.text(name)?)?);
+            }
+            "encoding" => self.encoding = TextEncoding::new(value.text(name)?)?,
+            "ignore_errors" => self.ignore_errors = value.flag(name)?,
+            "store_rejects" | "rejects_table" | "rejects_scan" | "rejects_limit" => {
+                let message = format!(
+                    "option {name}: records that ignore_errors leaves out are not kept; without \
+                     ignore_errors the error names the first one and says what is wrong"
+                );
+                return Err(Error::unsupported(message));
+            }
             other => return Err(unknown(other, IMPORT_OPTIONS)),
         }
         Ok(())
@@ -264,7 +433,15 @@ impl ImportOptions {
         let given = [
             ("header", self.header.is_some(), csv),
             ("delimiter", self.delimiter.is_some(), csv),
-            ("null", self.null.is_some(), csv),
+            ("null", !self.nulls.is_empty(), csv),
+            ("comment", self.comment.is_some(), csv),
+            ("new_line", self.new_line.is_some(), csv),
+            ("decimal_separator", self.decimal_separator.is_some(), csv),
+            ("thousands", self.thousands.is_some(), csv),
+            ("timestampformat", self.timestamp_format.is_some(), csv),
+            ("encoding", self.encoding.is_some(), csv),
+            ("ignore_errors", self.ignore_errors, csv),
+            ("dateformat", self.date_format.is_some(), csv),
             ("quote", self.quote.is_some(), csv),
             ("escape", self.escape.is_some(), csv),
             ("skip", self.skip > 0, csv),
@@ -276,7 +453,38 @@ impl ImportOptions {
             ("compression", self.compression.is_some(), text),
         ];
         let wrong = given.iter().find(|(_, given, of)| *given && !of.contains(&format));
-        wrong.map_or(Ok(()), |(name, _, of)| Err(of_other_formats(name, of)))
+        wrong.map_or(Ok(()), |(name, _, of)| Err(of_other_formats(name, of)))?;
+        self.check_separators()
+    }
+
+    /// Refuses characters that mean two things.
+    fn check_separators(&self) -> Result<()> {
+        let quote = self.quote.unwrap_or(Some(b'"'));
+        let delimiter = self.delimiter.map(|delimiter| delimiter.first());
+        let meanings = [("delimiter", delimiter), ("quote", quote), ("comment", self.comment)];
+        for (at, (name, byte)) in meanings.iter().enumerate() {
+            let same = meanings[..at].iter().find(|(_, other)| byte.is_some() && other == byte);
+            if let Some((other, _)) = same {
+                let message = format!("options {other} and {name} are the same character");
+                return Err(Error::plan(message));
+            }
+        }
+        let decimal = self.decimal_separator.unwrap_or(b'.');
+        match self.thousands == Some(decimal) {
+            true => Err(Error::plan("options thousands and decimal_separator are the same")),
+            false => Ok(()),
+        }
+    }
+
+    /// How values are written, where the caller says so.
+    pub(crate) fn styles(&self) -> Option<Arc<Styles>> {
+        let numbers = (self.decimal_separator.is_some() || self.thousands.is_some()).then(|| {
+            let decimal = self.decimal_separator.unwrap_or(b'.');
+            NumberStyle { decimal, thousands: self.thousands }
+        });
+        let (dates, timestamps) = (self.date_format.clone(), self.timestamp_format.clone());
+        let styles = Styles { numbers, dates, timestamps };
+        (styles != Styles::default()).then(|| Arc::new(styles))
     }
 }
 
@@ -297,13 +505,50 @@ impl ExportOptions {
             }
             "threads" => self.threads = Some(value.count(name)?.max(1) as usize),
             "zero_copy" => self.zero_copy = value.flag(name)?,
+            "partition_by" => self.partition_by = value.texts(name)?,
+            "write_partition_columns" => self.write_partition_columns = value.flag(name)?,
+            "overwrite" => self.set_existing(Existing::Replace, value.flag(name)?)?,
+            "overwrite_or_ignore" => self.set_existing(Existing::ReplaceSame, value.flag(name)?)?,
+            "append" => self.set_existing(Existing::Keep, value.flag(name)?)?,
+            "filename_pattern" => self.filename_pattern = Some(file_name(name, value)?),
+            "file_extension" => self.file_extension = Some(file_name(name, value)?),
             other => return Err(unknown(other, EXPORT_OPTIONS)),
         }
         Ok(())
     }
 
+    fn set_existing(&mut self, existing: Existing, wanted: bool) -> Result<()> {
+        match (wanted, self.existing) {
+            (false, _) => {}
+            (true, Existing::Refuse) => self.existing = existing,
+            (true, other) if other == existing => {}
+            (true, _) => {
+                let message = "there is one of overwrite, overwrite_or_ignore and append";
+                return Err(Error::plan(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses options of folders where there is one file.
+    fn check_folders(&self) -> Result<()> {
+        let given = [
+            ("write_partition_columns", self.write_partition_columns),
+            ("append", self.existing == Existing::Keep),
+            ("filename_pattern", self.filename_pattern.is_some()),
+            ("file_extension", self.file_extension.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given && self.partition_by.is_empty()) {
+            Some((name, _)) => {
+                Err(Error::plan(format!("option {name} is for files in folders, by partition_by")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Refuses options that mean nothing for files of `format`.
     pub fn check_for(&self, format: FileFormat) -> Result<()> {
+        self.check_folders()?;
         let csv = &[FileFormat::Csv][..];
         let given = [
             ("header", self.header.is_some(), csv),
@@ -356,8 +601,15 @@ const IMPORT_OPTIONS: &[&str] = &[
     "allow_quoted_nulls",
     "quote",
     "escape",
+    "comment",
+    "new_line",
+    "encoding",
     "skip",
     "dateformat",
+    "timestampformat",
+    "decimal_separator",
+    "thousands",
+    "ignore_errors",
     "null_padding",
     "all_varchar",
     "sample_size",
@@ -382,6 +634,13 @@ const EXPORT_OPTIONS: &[&str] = &[
     "row_group_size",
     "threads",
     "zero_copy",
+    "partition_by",
+    "write_partition_columns",
+    "overwrite",
+    "overwrite_or_ignore",
+    "append",
+    "filename_pattern",
+    "file_extension",
 ];
 
 fn unknown(name: &str, known: &[&str]) -> Error {
@@ -393,21 +652,57 @@ fn unknown(name: &str, known: &[&str]) -> Error {
     Error::plan(format!("no option {name:?}; {similar}there are {}", known.join(", ")))
 }
 
-/// `%d.%m.%Y` and the like.
-fn date_style(text: &str) -> Result<DateStyle> {
+/// A part of a file's name.
+fn file_name(option: &str, value: &OptionValue) -> Result<String> {
+    let text = value.text(option)?;
+    match text.is_empty() || text.contains('/') {
+        true => Err(Error::plan(format!("option {option} takes a file name without folders"))),
+        false => Ok(text.to_string()),
+    }
+}
+
+fn delimiter(option: &str, value: &OptionValue) -> Result<Option<Delimiter>> {
+    let text = match value {
+        OptionValue::Flag => "",
+        _ => value.text(option)?,
+    };
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Delimiter::new(text).map(Some).ok_or_else(|| {
+        let most = Delimiter::MOST;
+        Error::plan(format!(
+            "option {option} takes one to {most} bytes without line ends and quotes, not {text:?}"
+        ))
+    })
+}
+
+/// A character in numbers.
+fn separator(option: &str, value: &OptionValue) -> Result<Option<u8>> {
+    let byte = value.byte(option)?;
+    let is_of_numbers = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+');
+    match byte {
+        Some(byte) if is_of_numbers(byte) => {
+            Err(Error::plan(format!("option {option}: {:?} is a part of numbers", byte as char)))
+        }
+        _ => Ok(byte),
+    }
+}
+
+fn time_format(option: &str, format: &str) -> Result<TimeFormat> {
+    TimeFormat::new(format).map_err(|error| Error::plan(format!("option {option}: {error}")))
+}
+
+/// `%d.%m.%Y` and the like; `None` for others.
+fn date_style(text: &str) -> Option<DateStyle> {
     let time = text.find([' ', 'T']).map_or(text, |at| &text[..at]);
-    let style = match time.as_bytes() {
+    match time.as_bytes() {
         [b'%', b'Y', b'-', b'%', b'm', b'-', b'%', b'd'] => Some(DateStyle::Iso),
         [b'%', b'Y', a, b'%', b'm', b, b'%', b'd'] if a == b => Some(DateStyle::YearFirst(*a)),
         [b'%', b'd', a, b'%', b'm', b, b'%', b'Y'] if a == b => Some(DateStyle::DayFirst(*a)),
         [b'%', b'm', a, b'%', b'd', b, b'%', b'Y'] if a == b => Some(DateStyle::MonthFirst(*a)),
         _ => None,
-    };
-    style.ok_or_else(|| {
-        Error::plan(format!(
-            "date format {text:?} is none of %Y-%m-%d, %d.%m.%Y, %m/%d/%Y or their like"
-        ))
-    })
+    }
 }
 
 fn types(option: &str, value: &OptionValue) -> Result<Vec<(String, DataType)>> {
@@ -431,7 +726,7 @@ mod tests {
         options.set("quote", &text("")).unwrap();
         options.set("sample_size", &OptionValue::Number("-1".into())).unwrap();
         options.set("dateformat", &text("%d.%m.%Y")).unwrap();
-        assert_eq!((options.header, options.delimiter), (Some(true), Some(b'\t')));
+        assert_eq!((options.header, options.delimiter), (Some(true), Some(b'\t'.into())));
         assert_eq!((options.quote, options.sample_rows), (Some(None), Some(u64::MAX)));
         assert_eq!(options.dates, Some(DateStyle::DayFirst(b'.')));
         let columns = OptionValue::Map(vec![("a".into(), "DECIMAL(10, 2)".into())]);
@@ -439,8 +734,18 @@ mod tests {
         assert_eq!(options.types, [("a".to_string(), DataType::Decimal128(10, 2))]);
         let error = options.set("heder", &OptionValue::Flag).unwrap_err();
         assert!(error.to_string().contains("\"header\""), "{error}");
-        assert!(options.set("delimiter", &text("ab")).is_err());
+        options.set("delimiter", &text("||")).unwrap();
+        assert_eq!(options.delimiter, Delimiter::new("||"));
+        assert!(options.set("delimiter", &text("a\nb")).is_err());
+        assert!(options.set("delimiter", &text("abcde")).is_err());
         assert!(options.set("skip", &OptionValue::Number("-1".into())).is_err());
-        assert!(options.set("dateformat", &text("%B")).is_err());
+        assert!(options.set("dateformat", &text("%Q")).is_err());
+        options.set("thousands", &text(".")).unwrap();
+        assert!(options.check_for(FileFormat::Csv).is_err(), "a point is two things");
+        options.set("decimal_separator", &text(",")).unwrap();
+        options.check_for(FileFormat::Csv).unwrap();
+        assert!(options.set("thousands", &text("5")).is_err());
+        assert!(options.set("nullstr", &OptionValue::List(Vec::new())).is_err());
+        assert!(options.set("encoding", &text("nope")).is_err());
     }
 }

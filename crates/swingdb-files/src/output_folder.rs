@@ -141,7 +141,7 @@ impl Drop for OutputFolder {
     }
 }
 
-fn parent(path: &Path) -> &Path {
+pub(crate) fn parent(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }
@@ -151,7 +151,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Makes a temporary folder for `name` in `place`.
-fn make(place: &Path, name: &OsStr) -> io::Result<PathBuf> {
+pub(crate) fn make(place: &Path, name: &OsStr) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     for _ in 0..MAX_NAME_TRIES {
         let mut temporary = OsString::from(".");
@@ -169,7 +169,7 @@ fn make(place: &Path, name: &OsStr) -> io::Result<PathBuf> {
 }
 
 /// Removes temporary folders for `name` whose processes have ended.
-fn remove_abandoned(place: &Path, name: &OsStr) {
+pub(crate) fn remove_abandoned(place: &Path, name: &OsStr) {
     let Ok(entries) = std::fs::read_dir(place) else { return };
     for entry in entries.flatten() {
         let Some(pid) = writer_of(&entry.file_name(), name) else { continue };

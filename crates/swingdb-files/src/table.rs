@@ -223,12 +223,13 @@ fn read(
     scan.run_guarded(&run, &send, &turnstile)
 }
 
-/// The table functions `read_csv`, `read_parquet`, `read_json` and `read_arrow`.
+/// The table functions `read_csv`, `read_parquet`, `read_json` and `read_arrow`, and those that
+/// [list files](crate::listing).
 pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     let one = |name, format| -> (&'static str, Arc<dyn TableFunctionImpl>) {
         (name, Arc::new(ReadFunction { name, format }))
     };
-    vec![
+    let mut all = vec![
         one("read_csv", FileFormat::Csv),
         one("read_csv_auto", FileFormat::Csv),
         one("read_parquet", FileFormat::Parquet),
@@ -237,7 +238,9 @@ pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
         one("read_json_auto", FileFormat::Json),
         one("read_ndjson", FileFormat::Json),
         one("read_arrow", FileFormat::Arrow),
-    ]
+    ];
+    all.extend(crate::listing::functions());
+    all
 }
 
 /// Whether a function of a table reads files.
@@ -280,21 +283,27 @@ impl TableFunctionImpl for ReadFunction {
 }
 
 /// The file name, or the list of file names, that is the first argument.
-fn paths(expr: &Expr) -> Option<Vec<String>> {
-    let list = match expr {
-        Expr::Literal(ScalarValue::List(list), _) => list.value(0),
-        Expr::Literal(ScalarValue::LargeList(list), _) => list.value(0),
-        Expr::Literal(ScalarValue::FixedSizeList(list), _) => list.value(0),
-        other => match literal(other)? {
-            OptionValue::Text(path) => return Some(vec![path]),
-            _ => return None,
-        },
+pub(crate) fn paths(expr: &Expr) -> Option<Vec<String>> {
+    match literal(expr)? {
+        OptionValue::Text(path) => Some(vec![path]),
+        OptionValue::List(paths) => Some(paths),
+        _ => None,
+    }
+}
+
+/// The texts of a list.
+fn texts(list: &ScalarValue) -> Option<Vec<String>> {
+    let list = match list {
+        ScalarValue::List(list) => list.value(0),
+        ScalarValue::LargeList(list) => list.value(0),
+        ScalarValue::FixedSizeList(list) => list.value(0),
+        _ => return None,
     };
-    let path = |row| match ScalarValue::try_from_array(&list, row) {
+    let text = |row| match ScalarValue::try_from_array(&list, row) {
         Ok(value) => value.try_as_str().flatten().map(str::to_string),
         Err(_) => None,
     };
-    (0..list.len()).map(path).collect()
+    (0..list.len()).map(text).collect()
 }
 
 /// A constant argument.
@@ -311,6 +320,9 @@ fn literal(expr: &Expr) -> Option<OptionValue> {
         ScalarValue::Utf8(Some(text))
         | ScalarValue::LargeUtf8(Some(text))
         | ScalarValue::Utf8View(Some(text)) => Some(OptionValue::Text(text.clone())),
+        ScalarValue::List(_) | ScalarValue::LargeList(_) | ScalarValue::FixedSizeList(_) => {
+            texts(&value).map(OptionValue::List)
+        }
         ScalarValue::Boolean(Some(flag)) => Some(OptionValue::Text(flag.to_string())),
         ScalarValue::Struct(fields) => {
             let text = |column: &ArrayRef| match ScalarValue::try_from_array(column, 0) {

@@ -25,7 +25,7 @@ use swingdb_common::time::zones::{Zone, rezoned, schema_in_zone};
 
 use super::csv::write::Format;
 use super::options::{ExportOptions, ExportReport, FileFormat};
-use crate::input_file::format_by_name;
+use crate::input_file::{check_local, format_by_name};
 use crate::output_file::OutputFile;
 
 /// Rows of text that one thread formats at a time.
@@ -38,6 +38,7 @@ const GZIP_LEVEL: u32 = 4;
 const ZSTD_LEVEL: i32 = 3;
 
 /// Who hears of progress and may interrupt, and on how many threads there may be work.
+#[derive(Clone)]
 pub struct Reporting {
     /// Ends the writing.
     pub token: Option<CancelToken>,
@@ -45,6 +46,16 @@ pub struct Reporting {
     pub progress: Option<Arc<dyn Progress>>,
     /// Threads that encode, unless the options say another number.
     pub threads: usize,
+}
+
+/// The format of a file to write.
+pub(crate) fn format_of(path: &Path, options: &ExportOptions) -> Result<FileFormat> {
+    options.format.or_else(|| format_by_name(path)).ok_or_else(|| {
+        Error::plan(format!(
+            "the name {:?} does not tell the format; give one of csv, parquet, json, arrow",
+            path.display()
+        ))
+    })
 }
 
 /// Writes `rows` to `path`; in text, points in time are written by the clock of `zone`.
@@ -56,13 +67,24 @@ pub fn write(
     zone: Zone,
     reporting: &Reporting,
 ) -> Result<ExportReport> {
+    check_local(&path.to_string_lossy())?;
+    match options.partition_by.is_empty() {
+        true => write_one(schema, rows, path, options, zone, reporting),
+        false => crate::partitioned::write(schema, rows, path, options, zone, reporting),
+    }
+}
+
+/// Writes `rows` to one file.
+pub(crate) fn write_one(
+    schema: SchemaRef,
+    rows: &mut (dyn Iterator<Item = Result<RecordBatch>> + Send),
+    path: &Path,
+    options: &ExportOptions,
+    zone: Zone,
+    reporting: &Reporting,
+) -> Result<ExportReport> {
     let started = Instant::now();
-    let format = options.format.or_else(|| format_by_name(path)).ok_or_else(|| {
-        Error::plan(format!(
-            "the name {:?} does not tell the format; give one of csv, parquet, json, arrow",
-            path.display()
-        ))
-    })?;
+    let format = format_of(path, options)?;
     options.check_for(format)?;
     let meter = Meter::new(reporting.progress.clone(), None, "rows");
     let threads = options.threads.unwrap_or(reporting.threads).max(1);

@@ -3,67 +3,64 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use swingdb::io::FileFormat;
+use pyo3::types::{PyBool, PyDict, PyInt};
+use swingdb::io::OptionValue;
 use swingdb::{Connection, ExportOptions, ImportOptions, Progress};
 
 use crate::errors;
 
-/// The options of `Connection.import_file`.
+/// The options of `Connection.import_file`: those of SQL.
 pub fn import_options(given: &Bound<'_, PyDict>) -> PyResult<ImportOptions> {
-    Ok(ImportOptions {
-        format: format(given)?,
-        header: option(given, "header")?,
-        delimiter: delimiter(given)?,
-        null: option(given, "null")?,
-        ..ImportOptions::default()
-    })
+    let mut options = ImportOptions::default();
+    each(given, |name, value| options.set(name, value))?;
+    Ok(options)
 }
 
-/// The options of `Connection.export`.
+/// The options of `Connection.export`: those of SQL.
 pub fn export_options(given: &Bound<'_, PyDict>) -> PyResult<ExportOptions> {
-    Ok(ExportOptions {
-        format: format(given)?,
-        header: option(given, "header")?,
-        delimiter: delimiter(given)?,
-        compression: option(given, "compression")?,
-        ..ExportOptions::default()
+    let mut options = ExportOptions::default();
+    each(given, |name, value| options.set(name, value))?;
+    Ok(options)
+}
+
+/// Calls `set` for every option that is given; `None` is none.
+fn each(
+    given: &Bound<'_, PyDict>,
+    mut set: impl FnMut(&str, &OptionValue) -> swingdb::Result<()>,
+) -> PyResult<()> {
+    for (name, value) in given {
+        if value.is_none() {
+            continue;
+        }
+        let name: String = name.extract()?;
+        let value = option_value(&name, &value)?;
+        set(&name, &value).map_err(|error| errors::raise(&error))?;
+    }
+    Ok(())
+}
+
+/// A Python value as that of an option in SQL.
+fn option_value(name: &str, value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
+    if value.is_instance_of::<PyBool>() {
+        return Ok(OptionValue::Text(value.extract::<bool>()?.to_string()));
+    }
+    if value.is_instance_of::<PyInt>() {
+        return Ok(OptionValue::Number(value.str()?.extract()?));
+    }
+    if let Ok(text) = value.extract::<String>() {
+        return Ok(OptionValue::Text(text));
+    }
+    if let Ok(map) = value.cast::<PyDict>() {
+        let mut pairs = Vec::new();
+        for (name, value) in map {
+            pairs.push((name.extract::<String>()?, value.str()?.extract::<String>()?));
+        }
+        return Ok(OptionValue::Map(pairs));
+    }
+    value.extract::<Vec<String>>().map(OptionValue::List).map_err(|_| {
+        let message = format!("option {name} takes a text, a number, a bool, a list or a dict");
+        errors::new("ProgrammingError", message)
     })
-}
-
-fn option<'py, T>(given: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
-where
-    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
-{
-    match given.get_item(name)? {
-        Some(value) => value.extract(),
-        None => Ok(None),
-    }
-}
-
-fn format(given: &Bound<'_, PyDict>) -> PyResult<Option<FileFormat>> {
-    let Some(name) = option::<String>(given, "format")? else { return Ok(None) };
-    Ok(Some(match name.to_ascii_lowercase().as_str() {
-        "parquet" => FileFormat::Parquet,
-        "csv" | "tsv" => FileFormat::Csv,
-        "json" | "jsonl" | "ndjson" => FileFormat::Json,
-        "arrow" | "ipc" | "feather" => FileFormat::Arrow,
-        _ => {
-            let message = format!("format {name:?} is not one of parquet, csv, json, arrow");
-            return Err(errors::new("ProgrammingError", message));
-        }
-    }))
-}
-
-fn delimiter(given: &Bound<'_, PyDict>) -> PyResult<Option<u8>> {
-    let Some(text) = option::<String>(given, "delimiter")? else { return Ok(None) };
-    match text.as_bytes() {
-        [byte] => Ok(Some(*byte)),
-        _ => {
-            let message = format!("delimiter {text:?} is not one ASCII character");
-            Err(errors::new("ProgrammingError", message))
-        }
-    }
 }
 
 /// Runs `work` while `callback(done, total, unit)` hears of its progress.

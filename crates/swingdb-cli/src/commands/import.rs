@@ -7,7 +7,7 @@ use crate::progress::Bar;
 use crate::units;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use swingdb::io::{FileFormat, ImportOptions};
+use swingdb::io::{Delimiter, FileFormat, ImportOptions, OptionValue};
 
 /// What stands for the standard input, and its name.
 const STANDARD: &str = "-";
@@ -18,13 +18,17 @@ pub fn run(home: &Home, args: &ImportArgs) -> Outcome {
     let table = table.ok_or_else(|| {
         Failure::usage(format!("--into {name:?} names no table: give DATABASE.TABLE"))
     })?;
-    let options = ImportOptions {
+    let mut options = ImportOptions {
         format: args.format.map(file_format),
         header: args.header.map(|header| header.is_yes()),
-        delimiter: args.delimiter.as_deref().map(delimiter).transpose()?,
-        null: args.null.clone(),
+        delimiter: args.delimiter.as_deref().map(long_delimiter).transpose()?,
+        nulls: args.null.iter().cloned().collect(),
         ..ImportOptions::default()
     };
+    for given in &args.option {
+        let (name, value) = option(given)?;
+        options.set(name, &value)?;
+    }
     // A missing file is found before anything is created.
     let is_input = |file: &&PathBuf| file.as_os_str() == STANDARD;
     if args.files.iter().filter(is_input).count() > 1 {
@@ -71,6 +75,21 @@ pub fn file_format(format: Format) -> FileFormat {
     }
 }
 
+/// What `--delimiter` means of an import.
+fn long_delimiter(text: &str) -> Outcome<Delimiter> {
+    let text = if text == "tab" { "\t" } else { text };
+    let wrong = || Failure::usage(format!("--delimiter {text:?} is not one to four bytes"));
+    Delimiter::new(text).ok_or_else(wrong)
+}
+
+/// Name and value of `--option NAME=VALUE`, or `--option NAME`.
+fn option(given: &str) -> Outcome<(&str, OptionValue)> {
+    Ok(match given.split_once('=') {
+        Some((name, value)) => (name.trim(), OptionValue::Text(value.to_string())),
+        None => (given.trim(), OptionValue::Flag),
+    })
+}
+
 /// The byte that `--delimiter` means.
 pub fn delimiter(text: &str) -> Outcome<u8> {
     match text.as_bytes() {
@@ -89,6 +108,9 @@ mod tests {
         assert_eq!(delimiter(";").ok(), Some(b';'));
         assert_eq!(delimiter("\\t").ok(), Some(b'\t'));
         assert!(delimiter("").is_err() && delimiter("ü").is_err() && delimiter("ab").is_err());
+        assert_eq!(long_delimiter("||").ok(), Delimiter::new("||"));
+        assert_eq!(long_delimiter("tab").ok(), Some(b'\t'.into()));
+        assert!(long_delimiter("").is_err());
     }
 
     #[test]

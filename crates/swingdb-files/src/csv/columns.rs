@@ -21,6 +21,7 @@ use swingdb_common::time::zones::Zone;
 
 use super::dialect::Dialect;
 use super::fields::{Field, Fields, unescape};
+use super::styles::Styles;
 use super::values::{self, DateStyle};
 
 /// The fields of a batch of records, with what is needed to understand them.
@@ -111,6 +112,7 @@ pub(crate) struct Column {
     data: Data,
     /// Rows that are NULL, ascending; strings keep their own.
     nulls: Vec<u32>,
+    styles: Option<Arc<Styles>>,
 }
 
 enum Data {
@@ -176,7 +178,13 @@ impl Column {
                 StringViewBuilder::with_capacity(rows).with_fixed_block_size(STRING_BLOCK_BYTES),
             ),
         };
-        Self { data_type: data_type.clone(), reading, data, nulls: Vec::new() }
+        Self { data_type: data_type.clone(), reading, data, nulls: Vec::new(), styles: None }
+    }
+
+    /// Reads values that are written in these styles.
+    pub(super) fn styled(mut self, styles: Option<&Arc<Styles>>) -> Self {
+        self.styles = styles.cloned();
+        self
     }
 
     /// Appends the fields of file column `column`.
@@ -211,9 +219,36 @@ impl Column {
         }
     }
 
-    /// Appends the values of `from` to a column of numbers, by the parser of its type.
+    /// Appends the values of `from` to a column of numbers.
     #[inline]
     fn fill<F: Fill>(&mut self, from: F) -> Result<(), F::Bad> {
+        match self.styles.clone() {
+            None => self.fill_usual(from),
+            Some(styles) => self.fill_styled(&styles, from),
+        }
+    }
+
+    /// As [`Self::fill_usual`], for values in the caller's styles.
+    fn fill_styled<F: Fill>(&mut self, styles: &Styles, from: F) -> Result<(), F::Bad> {
+        let nulls = &mut self.nulls;
+        match (&mut self.data, &self.data_type, &styles.dates, &styles.timestamps) {
+            (Data::I32(out), DataType::Date32, Some(format), _) => {
+                from.fill(out, nulls, |text| Styles::date(format, text))
+            }
+            (Data::I64(out), DataType::Date64, Some(format), _) => from
+                .fill(out, nulls, |text| Some(i64::from(Styles::date(format, text)?) * 86_400_000)),
+            (Data::I64(out), DataType::Timestamp(unit, zone), _, Some(format)) => {
+                let zone = zone.as_deref().map(Zone::of_arrow).map(Option::unwrap_or_default);
+                from.fill(out, nulls, |text| Styles::timestamp(format, text, *unit, zone))
+            }
+            _ if self.data_type.is_numeric() => self.fill_usual(Styled { from, styles }),
+            _ => self.fill_usual(from),
+        }
+    }
+
+    /// Appends the values of `from` to a column of numbers, by the parser of its type.
+    #[inline]
+    fn fill_usual<F: Fill>(&mut self, from: F) -> Result<(), F::Bad> {
         let Reading { dates, guessed } = self.reading;
         let nulls = &mut self.nulls;
         match (&mut self.data, &self.data_type) {
@@ -358,6 +393,26 @@ impl Fill for FieldsOf<'_> {
                 None => false,
             }
         })
+    }
+}
+
+/// Numbers in the caller's style.
+struct Styled<'a, F> {
+    from: F,
+    styles: &'a Styles,
+}
+
+impl<F: Fill> Fill for Styled<'_, F> {
+    type Bad = F::Bad;
+
+    fn fill<T: Copy + Default>(
+        self,
+        out: &mut Vec<T>,
+        nulls: &mut Vec<u32>,
+        parse: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<(), F::Bad> {
+        let styles = self.styles;
+        self.from.fill(out, nulls, |text| styles.number(text, &parse))
     }
 }
 

@@ -131,6 +131,8 @@ struct Patterns {
     /// The terminator once more when there is no quote: it then costs nothing and finds nothing
     /// new.
     quote: u64,
+    /// The terminator once more when there are no comments.
+    comment: u64,
 }
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
@@ -149,15 +151,20 @@ impl Patterns {
             delimiter: repeat(dialect.delimiter),
             terminator: repeat(dialect.terminator),
             quote: repeat(dialect.quote.unwrap_or(dialect.terminator)),
+            comment: repeat(dialect.comment.unwrap_or(dialect.terminator)),
         }
     }
 
     /// High bits at the special bytes of `word`, whose first byte is the lowest.
     #[inline]
-    fn special(&self, word: u64) -> u64 {
-        zero_bytes(word ^ self.delimiter)
+    fn special<const EXTENDED: bool>(&self, word: u64) -> u64 {
+        let usual = zero_bytes(word ^ self.delimiter)
             | zero_bytes(word ^ self.terminator)
-            | zero_bytes(word ^ self.quote)
+            | zero_bytes(word ^ self.quote);
+        match EXTENDED {
+            false => usual,
+            true => usual | zero_bytes(word ^ self.comment),
+        }
     }
 }
 
@@ -180,8 +187,28 @@ impl<'a> RecordReader<'a> {
         self.position
     }
 
+    /// Goes on behind the line in which a record has a fault.
+    pub fn skip_line(&mut self, fault: RecordFault) {
+        let from = fault.position().max(self.position);
+        let rest = self.text.get(from..).unwrap_or_default();
+        let end = memchr::memchr(self.dialect.terminator, rest);
+        self.position = end.map_or(self.text.len(), |end| from + end + 1);
+    }
+
     /// Puts the fields of up to `max_rows` records into `fields`; false when no record is left.
+    /// After an error the fields of the records before it are there.
     pub fn read(&mut self, max_rows: usize, fields: &mut Fields) -> Result<bool, RecordFault> {
+        match self.dialect.is_extended() {
+            false => self.read_as::<false>(max_rows, fields),
+            true => self.read_as::<true>(max_rows, fields),
+        }
+    }
+
+    fn read_as<const EXTENDED: bool>(
+        &mut self,
+        max_rows: usize,
+        fields: &mut Fields,
+    ) -> Result<bool, RecordFault> {
         fields.fields.clear();
         fields.starts.clear();
         let text = self.text;
@@ -189,16 +216,16 @@ impl<'a> RecordReader<'a> {
         let mut at = self.position;
         while fields.starts.len() < max_rows {
             let Some(bytes) = text.get(at..at + 8) else {
-                return self.read_tail(at, open, max_rows, fields);
+                return self.read_tail::<EXTENDED>(at, open, max_rows, fields);
             };
             let mut word = [0u8; 8];
             word.copy_from_slice(bytes);
-            let mut special = self.patterns.special(u64::from_le_bytes(word));
+            let mut special = self.patterns.special::<EXTENDED>(u64::from_le_bytes(word));
             let mut next = at + 8;
             while special != 0 {
                 let here = at + (special.trailing_zeros() / 8) as usize;
                 special &= special - 1;
-                if let Some(resume) = self.special_byte(here, &mut open, fields)? {
+                if let Some(resume) = self.special_byte::<EXTENDED>(here, &mut open, fields)? {
                     next = resume;
                     break;
                 }
@@ -222,25 +249,60 @@ impl<'a> RecordReader<'a> {
 
     /// Handles the special byte at `at`; `Some(position)` when scanning must go on elsewhere.
     #[inline]
-    fn special_byte(
+    fn special_byte<const EXTENDED: bool>(
         &self,
         at: usize,
         open: &mut Open,
         fields: &mut Fields,
     ) -> Result<Option<usize>, RecordFault> {
         let byte = self.text[at];
-        if byte == self.dialect.delimiter {
+        let dialect = self.dialect;
+        if byte == dialect.delimiter && (!EXTENDED || dialect.delimits(self.text, at)) {
             fields.fields.push(Field { start: open.field_start as u32, end: at as u32 });
+            if EXTENDED {
+                open.field_start = at + dialect.delimiter_len();
+                return Ok(Some(open.field_start));
+            }
             open.field_start = at + 1;
             Ok(None)
-        } else if byte == self.dialect.terminator {
+        } else if byte == dialect.terminator {
             self.end_record(at, open, fields)?;
             Ok(None)
-        } else if at == open.field_start {
-            self.quoted_field(at, open, fields).map(Some)
+        } else if EXTENDED && Some(byte) == dialect.comment {
+            self.comment(at, open, fields).map(Some)
+        } else if at == open.field_start && (!EXTENDED || Some(byte) == dialect.quote) {
+            self.quoted_field::<EXTENDED>(at, open, fields).map(Some)
         } else {
             Ok(None)
         }
+    }
+
+    /// A comment begins at `at`, outside quotes; returns where the next line begins.
+    fn comment(
+        &self,
+        at: usize,
+        open: &mut Open,
+        fields: &mut Fields,
+    ) -> Result<usize, RecordFault> {
+        let next = self.line_end(at) + 1;
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let is_alone = fields.fields.len() == open.first_field
+            && self.text[open.record_start..at].iter().all(is_blank);
+        if is_alone {
+            let first_field = fields.fields.len();
+            *open = Open { record_start: next, field_start: next, first_field };
+            return Ok(next);
+        }
+        fields.fields.push(Field { start: open.field_start as u32, end: at as u32 });
+        self.close_record(next, open, fields)?;
+        Ok(next)
+    }
+
+    /// Where the line ends in which `at` lies.
+    fn line_end(&self, at: usize) -> usize {
+        let rest = self.text.get(at..).unwrap_or_default();
+        let end = memchr::memchr(self.dialect.terminator, rest);
+        end.map_or(self.text.len(), |end| at + end)
     }
 
     /// The record ends at `end` with an unquoted field.
@@ -306,7 +368,7 @@ impl<'a> RecordReader<'a> {
     }
 
     /// The quoted field whose quote is at `at`; returns where scanning goes on.
-    fn quoted_field(
+    fn quoted_field<const EXTENDED: bool>(
         &self,
         at: usize,
         open: &mut Open,
@@ -331,9 +393,18 @@ impl<'a> RecordReader<'a> {
                 self.close_record(after, open, fields)?;
                 Ok(after)
             }
-            Some(byte) if *byte == self.dialect.delimiter => {
+            Some(byte) if !EXTENDED && *byte == self.dialect.delimiter => {
                 open.field_start = after + 1;
                 Ok(after + 1)
+            }
+            Some(_) if EXTENDED && self.dialect.delimits(text, after) => {
+                open.field_start = after + self.dialect.delimiter_len();
+                Ok(open.field_start)
+            }
+            Some(byte) if EXTENDED && Some(*byte) == self.dialect.comment => {
+                let next = self.line_end(after) + 1;
+                self.close_record(next, open, fields)?;
+                Ok(next)
             }
             Some(byte) if *byte == self.dialect.terminator => {
                 self.close_record(after + 1, open, fields)?;
@@ -352,7 +423,7 @@ impl<'a> RecordReader<'a> {
     }
 
     /// The last bytes of the block, less than a word, one by one.
-    fn read_tail(
+    fn read_tail<const EXTENDED: bool>(
         &mut self,
         mut at: usize,
         mut open: Open,
@@ -364,9 +435,10 @@ impl<'a> RecordReader<'a> {
             let byte = text[at];
             let is_special = byte == self.dialect.delimiter
                 || byte == self.dialect.terminator
-                || Some(byte) == self.dialect.quote;
+                || Some(byte) == self.dialect.quote
+                || EXTENDED && Some(byte) == self.dialect.comment;
             let resume = match is_special {
-                true => self.special_byte(at, &mut open, fields)?,
+                true => self.special_byte::<EXTENDED>(at, &mut open, fields)?,
                 false => None,
             };
             at = resume.unwrap_or(at + 1);
@@ -503,6 +575,36 @@ mod tests {
             let text: Vec<u8> = (0..len).map(|_| b"abc,,\"\"\n\r"[random.usize(0..9)]).collect();
             let batch = random.usize(1..5);
             assert_eq!(fast(&text, batch), naive(&text), "{}", text.escape_ascii());
+        }
+    }
+
+    fn texts(text: &str, dialect: &Dialect, batch: usize) -> Vec<String> {
+        let mut reader = RecordReader::new(text.as_bytes(), dialect, None);
+        let (mut fields, mut all) = (Fields::default(), Vec::new());
+        while reader.read(batch, &mut fields).unwrap() {
+            let field = |field: &Field| String::from_utf8_lossy(field.text(text.as_bytes())).into();
+            all.extend(fields.all().iter().map(field));
+        }
+        all
+    }
+
+    #[test]
+    fn delimiters_of_several_bytes_and_comments() {
+        let bars = Dialect { delimiter_rest: b"|".to_vec(), delimiter: b'|', ..Dialect::default() };
+        let hash = Dialect { comment: Some(b'#'), ..Dialect::default() };
+        let both = Dialect { comment: Some(b'#'), ..bars.clone() };
+        for batch in 1..4 {
+            let read = |text, dialect| texts(text, dialect, batch).join("/");
+            assert_eq!(read("a||b\n1|2||\"x||y\"||z\n", &bars), "a/b/1|2/x||y/z");
+            assert_eq!(read("a|||\"b\n|\"||c", &bars), "a/|\"b/|\"/c");
+            assert_eq!(
+                read("# x\na,b\n  # \"y\n1,\"#z\"#t\n#\n2,c # d\n#", &hash),
+                "a/b/1/#z/2/c "
+            );
+            assert_eq!(
+                read("a||b#||c\n#||\"\nlonger||than a word", &both),
+                "a/b/longer/than a word"
+            );
         }
     }
 

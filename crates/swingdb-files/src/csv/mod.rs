@@ -10,9 +10,11 @@
 pub(crate) mod columns;
 pub(crate) mod dialect;
 mod fields;
+mod lenient;
 pub(crate) mod parse;
 pub(crate) mod sniff;
 mod split;
+pub(crate) mod styles;
 pub(crate) mod values;
 pub(crate) mod write;
 
@@ -27,9 +29,9 @@ use self::dialect::Dialect;
 use self::parse::{Layout, Parser};
 use self::sniff::{Hints, Sniffed};
 use self::split::{SplitError, Splitter};
-use super::options::ImportOptions;
+use super::options::{ImportOptions, NewLine};
 use crate::file_scan::{FileSink, Run, Target};
-use crate::input_file::{InputFile, Packing};
+use crate::input_file::InputFile;
 use crate::match_columns::{Matched, match_columns};
 
 pub(crate) use self::parse::shown;
@@ -57,6 +59,8 @@ pub(crate) struct CsvScan {
     /// Bytes of a record, on average over the sample.
     record_bytes: usize,
     block_bytes: Option<usize>,
+    /// Records that cannot be read are left out.
+    lenient: bool,
 }
 
 impl CsvScan {
@@ -69,6 +73,7 @@ impl CsvScan {
         let Some(first) = files.first() else { return Err(Error::internal("no CSV file")) };
         let sample = Sample::take(first, options)?;
         check_encoding(first, &sample.text)?;
+        check_new_line(first, &sample.text, options)?;
         let hints = hints(options, target);
         let sniffed = sniff::sniff(&sample.text, sample.whole, &sample.further, &hints);
         if sniffed.too_wide || sniffed.names.len() > sniff::MAX_COLUMNS {
@@ -87,8 +92,9 @@ impl CsvScan {
             Some(target) => layout_for_target(first, &sniffed, options, target)?,
             None => (layout_alone(first, &sniffed, options)?, None),
         };
-        let block_bytes = options.block_bytes;
-        Ok(Self { dialect: sniffed.dialect, layout, target_columns, record_bytes, block_bytes })
+        let (block_bytes, lenient) = (options.block_bytes, options.ignore_errors);
+        let dialect = sniffed.dialect;
+        Ok(Self { dialect, layout, target_columns, record_bytes, block_bytes, lenient })
     }
 
     /// The columns.
@@ -108,9 +114,10 @@ impl CsvScan {
         run: &Run<'_>,
         sink: &FileSink<'_>,
     ) -> Result<()> {
+        // Which records can be read is a matter of all columns, whichever are wanted.
         let layout = match run.projection {
-            None => self.layout.clone(),
-            Some(projection) => self.layout.project(projection)?,
+            Some(projection) if !self.lenient => self.layout.project(projection)?,
+            _ => self.layout.clone(),
         };
         let total = match files.iter().any(InputFile::is_stream) {
             // Nobody knows; blocks that fill segments are right for all but short ones.
@@ -142,7 +149,13 @@ impl CsvScan {
                 layout: &piece.layout,
                 zone: run.zone,
             };
-            let batch = parser.parse(&piece.block)?;
+            let batch = match self.lenient {
+                false => parser.parse(&piece.block)?,
+                true => {
+                    let all = parser.parse_lenient(&piece.block)?;
+                    run.projection.map_or(Ok(all.clone()), |wanted| all.project(wanted))?
+                }
+            };
             pool.lock().push(piece.block.text);
             sink(order, piece.file, batch)
         };
@@ -272,10 +285,32 @@ pub(crate) fn check_encoding(file: &InputFile, text: &[u8]) -> Result<()> {
     let is_wide =
         head.len() >= 4 && even.max(odd) * 4 > head.len() && even.min(odd) * 8 < head.len();
     if head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF") || is_wide {
-        return Err(file.broken("is UTF-16; convert the file to UTF-8 first"));
+        return Err(file.broken("is UTF-16; CSV of it is read with encoding = 'utf-16'"));
     }
     Ok(())
 }
+
+/// Refuses a file whose first line ends otherwise than the caller says.
+fn check_new_line(file: &InputFile, text: &[u8], options: &ImportOptions) -> Result<()> {
+    let Some(said) = options.new_line else { return Ok(()) };
+    let Some(end) = memchr::memchr2(b'\n', b'\r', text) else { return Ok(()) };
+    let found = match &text[end..] {
+        [b'\n', ..] => NewLine::Lf,
+        [b'\r', b'\n', ..] => NewLine::CrLf,
+        _ => NewLine::Cr,
+    };
+    match found == said {
+        true => Ok(()),
+        false => {
+            let (said, found) = (said.written(), found.written());
+            Err(file
+                .broken(&format!("option new_line says {said}, the first line ends in {found}")))
+        }
+    }
+}
+
+/// What helps where text is not UTF-8.
+const OTHER_ENCODING: &str = "say another encoding, such as encoding = 'latin-1'";
 
 /// Refuses names of columns that are no UTF-8; `skipped` lines stand before them.
 fn check_names(
@@ -284,8 +319,7 @@ fn check_names(
     skipped: u64,
 ) -> Result<()> {
     let Some(name) = sniff::invalid_name(record) else { return Ok(()) };
-    let message =
-        format!("column name {} is not valid UTF-8; convert the file to UTF-8 first", shown(name));
+    let message = format!("column name {} is not valid UTF-8; {OTHER_ENCODING}", shown(name));
     Err(Error::Import { path: file.path.clone(), line: Some(skipped + 1), message })
 }
 
@@ -373,11 +407,9 @@ impl Sample {
             whole &= end + 1 == text.len();
             text.truncate(end + 1);
         }
-        let further = match file.packing {
-            Packing::Plain if !whole && options.sample_rows.is_none() && !file.is_stream() => {
-                further_pieces(file)?
-            }
-            _ => Vec::new(),
+        let further = match !whole && options.sample_rows.is_none() && file.is_plain() {
+            true => further_pieces(file)?,
+            false => Vec::new(),
         };
         Ok(Self { text, whole, further })
     }
@@ -420,11 +452,16 @@ fn hints(options: &ImportOptions, target: Option<&Target<'_>>) -> Hints {
     let expected = target.map(names).or_else(|| (!of_types.is_empty()).then_some(of_types));
     Hints {
         delimiter: options.delimiter,
+        comment: options.comment,
+        terminator: options.new_line.map(NewLine::terminator),
+        styles: options.styles(),
+        lenient: options.ignore_errors,
         quote: options.quote,
         escape: options.escape,
         header: options.header,
         skip: options.skip,
-        nulls: options.null.as_ref().map(|null| vec![null.as_bytes().to_vec()]),
+        nulls: (!options.nulls.is_empty())
+            .then(|| options.nulls.iter().map(|null| null.as_bytes().to_vec()).collect()),
         dates: options.dates,
         pad: options.null_padding,
         expected_names: expected,

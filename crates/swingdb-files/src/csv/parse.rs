@@ -10,6 +10,7 @@ use arrow::error::ArrowError;
 use swingdb_common::error::Error;
 use swingdb_common::time::zones::{Zone, in_zone};
 
+use super::OTHER_ENCODING;
 use super::columns::{BadField, Batch, Column, Reading, is_settled_late};
 use super::dialect::Dialect;
 use super::fields::{Fields, RecordFault, RecordReader, unescape};
@@ -75,7 +76,7 @@ impl Parser<'_> {
         }
     }
 
-    fn records(&self, block: &Block, text: &str) -> Result<RecordBatch, Error> {
+    pub(super) fn records(&self, block: &Block, text: &str) -> Result<RecordBatch, Error> {
         let columns = self.layout.file_columns.len();
         let mut reader = RecordReader::new(&block.text, self.dialect, Some(columns));
         let mut fields = Fields::default();
@@ -89,7 +90,8 @@ impl Parser<'_> {
             .zip(&self.layout.guessed)
             .map(|((source, field), guessed)| {
                 let data_type = in_zone(field.data_type(), self.zone);
-                source.map(|_| Column::new(&data_type, reading(*guessed), expected))
+                let styles = self.dialect.styles.as_ref();
+                source.map(|_| Column::new(&data_type, reading(*guessed), expected).styled(styles))
             })
             .collect();
         let mut rows = 0;
@@ -130,7 +132,7 @@ impl Parser<'_> {
             return self.record_error(block, fault);
         }
         let message = format!(
-            "{} is not valid UTF-8; convert the file to UTF-8 first",
+            "{} is not valid UTF-8; {OTHER_ENCODING}",
             shown(&block.text[at..(at + 4).min(block.text.len())])
         );
         self.error(self.line(block, at), message)
@@ -214,7 +216,7 @@ impl Parser<'_> {
         (block.text.len() / (head.len() / lines).max(1)) * 9 / 8 + 16
     }
 
-    fn line(&self, block: &Block, at: usize) -> Option<u64> {
+    pub(super) fn line(&self, block: &Block, at: usize) -> Option<u64> {
         let before = &block.text[..at.min(block.text.len())];
         Some(block.first_line + lines(before, self.dialect))
     }
@@ -223,7 +225,7 @@ impl Parser<'_> {
         Error::Import { path: self.path.to_path_buf(), line, message }
     }
 
-    fn record_error(&self, block: &Block, fault: RecordFault) -> Error {
+    pub(super) fn record_error(&self, block: &Block, fault: RecordFault) -> Error {
         let columns = self.layout.file_columns.len();
         match fault {
             RecordFault::FieldCount { start, found } => {

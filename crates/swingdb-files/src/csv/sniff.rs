@@ -8,12 +8,15 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, TimeUnit};
 
 use super::dialect::Dialect;
 use super::fields::{Fields, RecordReader, unescape};
+use super::styles::Styles;
 use super::values::{self, DateStyle};
+use crate::options::Delimiter;
 
 const DELIMITERS: [u8; 4] = [b',', b'|', b';', b'\t'];
 /// Fields of a record may be this many.
@@ -23,7 +26,15 @@ pub const MAX_COLUMNS: usize = 65_536;
 #[derive(Clone, Debug, Default)]
 pub struct Hints {
     /// The delimiter.
-    pub delimiter: Option<u8>,
+    pub delimiter: Option<Delimiter>,
+    /// What begins a comment.
+    pub comment: Option<u8>,
+    /// The last byte of a line.
+    pub terminator: Option<u8>,
+    /// How values are written.
+    pub styles: Option<Arc<Styles>>,
+    /// Records that cannot be read are left out.
+    pub lenient: bool,
     /// The quote; `Some(None)`: there is none.
     pub quote: Option<Option<u8>>,
     /// The escape character.
@@ -63,14 +74,14 @@ type Record<'a> = Vec<Option<Cow<'a, [u8]>>>;
 /// Looks at `sample`, the first bytes of a file behind the skipped lines; `whole`: all of the file.
 /// `further` are pieces from other places of the file that begin with a record, if all is well.
 pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> Sniffed {
-    let terminator = match memchr::memchr(b'\n', sample) {
+    let terminator = hints.terminator.unwrap_or_else(|| match memchr::memchr(b'\n', sample) {
         None if memchr::memchr(b'\r', sample).is_some() => b'\r',
         _ => b'\n',
-    };
+    });
     let (dialect, mut records) = best_dialect(sample, whole, terminator, hints);
     let mut columns = usual_count(&records).0;
     let mut more: Vec<Record<'_>> =
-        further.iter().flat_map(|piece| regular_records(piece, &dialect, columns)).collect();
+        further.iter().flat_map(|piece| regular_records(piece, &dialect, columns, hints)).collect();
     let expected = hints.expected_names.as_ref().is_some_and(|names| names.len() == columns);
     if !expected && all_end_in_delimiter(&records) && more.iter().all(ends_in_delimiter) {
         records.iter_mut().chain(&mut more).for_each(|record| _ = record.pop());
@@ -82,11 +93,19 @@ pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> 
     Sniffed { too_wide, ..decide(dialect, columns, &rows, hints) }
 }
 
+/// The delimiters that come into question.
+fn delimiters(hints: &Hints) -> Vec<Delimiter> {
+    match hints.delimiter {
+        Some(delimiter) => vec![delimiter],
+        None => DELIMITERS.map(Delimiter::from).to_vec(),
+    }
+}
+
 /// Whether the first record has more than [`MAX_COLUMNS`] fields by one of the delimiters.
 fn is_too_wide(sample: &[u8], dialect: &Dialect, hints: &Hints) -> bool {
-    let delimiters = hints.delimiter.map_or(DELIMITERS.to_vec(), |delimiter| vec![delimiter]);
-    delimiters.into_iter().any(|delimiter| {
-        let dialect = Dialect { delimiter, ..dialect.clone() };
+    delimiters(hints).into_iter().any(|delimiter| {
+        let delimiter_rest = delimiter.rest().to_vec();
+        let dialect = Dialect { delimiter: delimiter.first(), delimiter_rest, ..dialect.clone() };
         let mut fields = Fields::default();
         let read = RecordReader::new(sample, &dialect, None).read(1, &mut fields);
         read.is_ok() && fields.all().len() > MAX_COLUMNS
@@ -154,7 +173,7 @@ pub fn header_names(header: &[Option<Cow<'_, [u8]>>]) -> Vec<String> {
 
 /// The first record of `text` under `dialect`.
 pub fn first_record<'a>(text: &'a [u8], dialect: &Dialect) -> Option<Record<'a>> {
-    records(text, dialect, 1).into_iter().next()
+    records(text, dialect, 1, false).into_iter().next()
 }
 
 /// How well records agree: larger is better.
@@ -167,7 +186,7 @@ fn best_dialect<'a>(
     terminator: u8,
     hints: &Hints,
 ) -> (Dialect, Vec<Record<'a>>) {
-    let delimiters = hints.delimiter.map_or(DELIMITERS.to_vec(), |delimiter| vec![delimiter]);
+    let delimiters = delimiters(hints);
     let quotes = match hints.quote {
         Some(quote) => vec![quote],
         // Single quotes only where there are no double ones: apostrophes are frequent.
@@ -179,7 +198,9 @@ fn best_dialect<'a>(
         for escape in escapes(sample, quote, hints) {
             for delimiter in &delimiters {
                 let dialect = Dialect {
-                    delimiter: *delimiter,
+                    delimiter: delimiter.first(),
+                    delimiter_rest: delimiter.rest().to_vec(),
+                    comment: hints.comment,
                     quote,
                     escape,
                     terminator,
@@ -187,9 +208,10 @@ fn best_dialect<'a>(
                     skip: hints.skip,
                     nulls: hints.nulls.clone().unwrap_or_else(|| vec![Vec::new()]),
                     dates: DateStyle::Iso,
+                    styles: hints.styles.clone(),
                     pad: hints.pad,
                 };
-                let mut records = records(sample, &dialect, usize::MAX);
+                let mut records = records(sample, &dialect, usize::MAX, hints.lenient);
                 if !whole && records.len() > 1 {
                     records.pop();
                 }
@@ -232,14 +254,19 @@ fn usual_count(records: &[Record<'_>]) -> (usize, usize) {
     best.copied().unwrap_or((1, 0))
 }
 
-/// The records of `text`, up to the first that cannot be read; without empty lines.
-fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize) -> Vec<Record<'a>> {
+/// The records of `text`, up to the first that cannot be read, or without these; without empty
+/// lines.
+fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize, lenient: bool) -> Vec<Record<'a>> {
     let mut reader = RecordReader::new(text, dialect, None);
     let mut fields = Fields::default();
     let mut out = Vec::new();
     let mut buffer = Vec::new();
     while out.len() < limit {
         let more = reader.read(1, &mut fields);
+        if let (Err(fault), true) = (&more, lenient) {
+            reader.skip_line(*fault);
+            continue;
+        }
         if !matches!(more, Ok(true)) || fields.all().len() > MAX_COLUMNS {
             break;
         }
@@ -267,8 +294,13 @@ fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize) -> Vec<Record<'a
 
 /// The records of a piece from the middle of a file; none when they do not look like records, since
 /// the piece may begin inside a quoted field.
-fn regular_records<'a>(piece: &'a [u8], dialect: &Dialect, columns: usize) -> Vec<Record<'a>> {
-    let mut records = records(piece, dialect, usize::MAX);
+fn regular_records<'a>(
+    piece: &'a [u8],
+    dialect: &Dialect,
+    columns: usize,
+    hints: &Hints,
+) -> Vec<Record<'a>> {
+    let mut records = records(piece, dialect, usize::MAX, hints.lenient);
     records.pop();
     match records.iter().all(|record| record.len() == columns) {
         true => records,
@@ -363,25 +395,66 @@ fn column_type<'a>(
     if all(&|text| values::boolean_word(text).is_some()) {
         return DataType::Boolean;
     }
-    if all(&values::is_plain_number) {
-        if all(&|text| values::integer(text).is_some()) {
-            return DataType::Int64;
-        }
-        if all(&is_digits) {
-            let fits = all(&|text| values::decimal(text, 38, 0).is_some());
-            return if fits { DataType::Decimal128(38, 0) } else { DataType::Utf8View };
-        }
-        if all(&|text| values::plain_float(text).is_some()) {
-            return DataType::Float64;
-        }
+    // A format that the caller gives comes first: `%Y%m%d` reads what looks like a number.
+    let (mut date_format, mut timestamp_format) = (None, None);
+    if let Some(styles) = &dialect.styles {
+        (date_format, timestamp_format) = (styles.dates.as_ref(), styles.timestamps.as_ref());
     }
-    if all(&|text| values::date(text, dates).is_some()) {
+    if let Some(format) = date_format
+        && all(&|text| Styles::date(format, text).is_some())
+    {
+        return DataType::Date32;
+    }
+    if let Some(format) = timestamp_format
+        && all(&|text| std::str::from_utf8(text).is_ok_and(|text| format.read(text).is_some()))
+    {
+        return Styles::timestamp_type(format);
+    }
+    if let Some(number) = styled_number_type(present.clone(), dialect) {
+        return number;
+    }
+    if date_format.is_none() && all(&|text| values::date(text, dates).is_some()) {
         return DataType::Date32;
     }
     if all(&|text| values::time(text).is_some_and(|nanos| nanos % 1_000 == 0)) {
         return DataType::Time64(TimeUnit::Microsecond);
     }
-    timestamp_type(present, dates).unwrap_or(DataType::Utf8View)
+    match timestamp_format {
+        Some(_) => DataType::Utf8View,
+        None => timestamp_type(present, dates).unwrap_or(DataType::Utf8View),
+    }
+}
+
+/// As [`number_type`], of numbers in the caller's style.
+fn styled_number_type<'a>(
+    values: impl Iterator<Item = &'a [u8]> + Clone,
+    dialect: &Dialect,
+) -> Option<DataType> {
+    let Some(style) = dialect.styles.as_ref().and_then(|styles| styles.numbers) else {
+        return number_type(values);
+    };
+    let usual = values.map(|text| {
+        let mut usual = Vec::new();
+        style.rewrite(text, &mut usual).then_some(usual)
+    });
+    let usual = usual.collect::<Option<Vec<Vec<u8>>>>()?;
+    number_type(usual.iter().map(Vec::as_slice))
+}
+
+/// The narrowest type of numbers that all values have.
+fn number_type<'a>(values: impl Iterator<Item = &'a [u8]> + Clone) -> Option<DataType> {
+    let all = |test: &dyn Fn(&[u8]) -> bool| values.clone().all(test);
+    if !all(&values::is_plain_number) {
+        return None;
+    }
+    if all(&|text| values::integer(text).is_some()) {
+        return Some(DataType::Int64);
+    }
+    if all(&is_digits) {
+        let fits = all(&|text| values::decimal(text, 38, 0).is_some());
+        return Some(if fits { DataType::Decimal128(38, 0) } else { DataType::Utf8View });
+    }
+    all(&|text| values::plain_float(text).is_some()).then_some(DataType::Float64)
 }
 
 /// Microseconds, or nanoseconds where digits would be lost; with a zone when every value has an

@@ -67,6 +67,8 @@ struct Scan {
     open: Option<usize>,
     /// Stretches outside quotes, in order; the last one ends at `open` or is still growing.
     plain: Vec<Range<usize>>,
+    /// Where the last field before `position` begins; known where the dialect is an extended one.
+    field_start: usize,
 }
 
 impl<R: Read> Splitter<R> {
@@ -173,6 +175,7 @@ impl Scan {
         }
         while self.position < text.len() {
             let complete = match self.open {
+                None if dialect.is_extended() => self.outside_extended(text, quote, dialect),
                 None => self.outside(text, quote, dialect),
                 Some(_) => self.inside(text, quote, dialect),
             };
@@ -206,6 +209,39 @@ impl Scan {
         true
     }
 
+    /// As [`Self::outside`], byte by byte, where comments and long delimiters are to be known;
+    /// false when one of them may go on behind the text.
+    fn outside_extended(&mut self, text: &[u8], quote: u8, dialect: &Dialect) -> bool {
+        let mut at = self.position;
+        let mut complete = true;
+        while complete && let Some(byte) = text.get(at) {
+            if *byte == dialect.terminator {
+                at += 1;
+                self.field_start = at;
+            } else if dialect.delimits(text, at) {
+                at += dialect.delimiter_len();
+                self.field_start = at;
+            } else if Some(*byte) == dialect.comment {
+                match memchr::memchr(dialect.terminator, &text[at..]) {
+                    Some(end) => at += end,
+                    None => complete = false,
+                }
+            } else if *byte == quote && at == self.field_start {
+                self.open = Some(at);
+                break;
+            } else {
+                let is_cut = text.len() - at < dialect.delimiter_len();
+                complete = !(is_cut && *byte == dialect.delimiter);
+                at += usize::from(complete);
+            }
+        }
+        if let Some(last) = self.plain.last_mut() {
+            last.end = at;
+        }
+        self.position = at + usize::from(self.open.is_some());
+        complete
+    }
+
     /// From `position`, inside quotes, to behind the closing one; false when that is not there yet.
     fn inside(&mut self, text: &[u8], quote: u8, dialect: &Dialect) -> bool {
         match closing_quote(text, self.position, quote, dialect.foreign_escape()) {
@@ -235,6 +271,7 @@ impl Scan {
     fn forget(&mut self, count: usize) {
         self.position = self.position.saturating_sub(count);
         self.open = self.open.map(|open| open - count);
+        self.field_start = self.field_start.saturating_sub(count);
         self.plain.retain_mut(|range| {
             *range = range.start.saturating_sub(count)..range.end.saturating_sub(count);
             range.end > range.start
@@ -306,8 +343,15 @@ mod tests {
             } else if start && Some(byte) == dialect.quote {
                 quoted = true;
                 start = false;
+            } else if Some(byte) == dialect.comment {
+                while text.get(at + 1).is_some_and(|next| *next != dialect.terminator) {
+                    at += 1;
+                }
             } else {
-                start = byte == dialect.delimiter || byte == dialect.terminator;
+                start = dialect.delimits(text, at) || byte == dialect.terminator;
+                if dialect.delimits(text, at) {
+                    at += dialect.delimiter_rest.len();
+                }
                 if byte == dialect.terminator {
                     ends.push(at + 1);
                 }
@@ -327,7 +371,10 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(seed);
         let escaping = Dialect { escape: Some(b'\\'), ..Dialect::default() };
         let plain = Dialect { quote: None, escape: None, ..Dialect::default() };
-        for dialect in [Dialect::default(), escaping, plain] {
+        let rest = b",".to_vec();
+        let long = Dialect { delimiter_rest: rest, ..Dialect::default() };
+        let commented = Dialect { comment: Some(b'a'), ..Dialect::default() };
+        for dialect in [Dialect::default(), escaping, plain, long, commented] {
             for _ in 0..3_000 {
                 let len = random.usize(0..60);
                 let text: Vec<u8> =

@@ -137,19 +137,60 @@ impl Formats {
         let at = match self.0.iter().position(|(known, _)| known == format) {
             Some(at) => at,
             None => {
-                let items = items(format.trim())?;
-                if let Some(part) = items.iter().find_map(|item| match item {
-                    Item::Part(part) if !READ.contains(*part) => Some(part),
-                    _ => None,
-                }) {
-                    return exec_err!("'{format}': strptime does not read %{part}");
-                }
+                let items = readable(format)?;
                 self.0.truncate(Self::MOST - 1);
                 self.0.insert(0, (format.to_string(), items));
                 0
             }
         };
         Ok(&self.0[at].1)
+    }
+}
+
+/// The parts of a format, all of which can be read.
+fn readable(format: &str) -> Result<Vec<Item>> {
+    let items = items(format.trim())?;
+    let unknown = items.iter().find_map(|item| match item {
+        Item::Part(part) if !READ.contains(*part) => Some(part),
+        _ => None,
+    });
+    match unknown {
+        Some(part) => exec_err!("'{format}': strptime does not read %{part}"),
+        None => Ok(items),
+    }
+}
+
+/// A format of dates and times that texts are read by, as `strptime` does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeFormat {
+    written: String,
+    items: Vec<Item>,
+}
+
+impl TimeFormat {
+    /// The format that is written so.
+    pub fn new(format: &str) -> Result<Self> {
+        Ok(Self { written: format.to_string(), items: readable(format)? })
+    }
+
+    /// How it is written.
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+
+    /// Whether it asks for a time zone.
+    pub fn has_zone(&self) -> bool {
+        self.items.iter().any(|item| matches!(item, Item::Part('z' | 'Z')))
+    }
+
+    /// Whether it asks for nanoseconds.
+    pub fn has_nanos(&self) -> bool {
+        self.items.contains(&Item::Part('n'))
+    }
+
+    /// What a text in this format says; `None` when it is not in it.
+    pub fn read(&self, text: &str) -> Option<Stamp> {
+        read(text, &self.items)
     }
 }
 

@@ -6,7 +6,7 @@ use swingdb::{Error, Value};
 use super::support::{Place, import_error, seeded};
 
 fn text(options: ImportOptions) -> ImportOptions {
-    ImportOptions { all_text: true, header: Some(true), delimiter: Some(b','), ..options }
+    ImportOptions { all_text: true, header: Some(true), delimiter: Some(b','.into()), ..options }
 }
 
 /// A field as a CSV writer might write it, and its value.
@@ -233,9 +233,9 @@ fn options_decide() {
     let options = ImportOptions {
         skip: 2,
         header: Some(false),
-        delimiter: Some(b'|'),
+        delimiter: Some(b'|'.into()),
         quote: Some(Some(b'~')),
-        null: Some("NA".into()),
+        nulls: vec!["NA".into()],
         dates: Some(DateStyle::DayFirst(b'.')),
         ..Default::default()
     };
@@ -362,8 +362,11 @@ fn all_sql_types_are_parsed() {
     for (column, value) in bad.iter().enumerate().filter(|(_, value)| !value.is_empty()) {
         let fields: Vec<&str> = (0..12).map(|at| if at == column { value } else { "" }).collect();
         place.file("bad.csv", fields.join(",") + "\n");
-        let options =
-            ImportOptions { header: Some(false), delimiter: Some(b','), ..Default::default() };
+        let options = ImportOptions {
+            header: Some(false),
+            delimiter: Some(b','.into()),
+            ..Default::default()
+        };
         let error = place.import("bad.csv", "t", options).unwrap_err();
         let (_, line, message) = import_error(error);
         assert_eq!(line, Some(1), "{message}");

@@ -98,7 +98,7 @@ fn of_csv() {
     let unclosed: [&[u8]; 1] = [b"1,\"never closed"];
     let options = ImportOptions {
         header: Some(true),
-        delimiter: Some(b','),
+        delimiter: Some(b','.into()),
         quote: Some(Some(b'"')),
         ..Default::default()
     };

@@ -121,8 +121,11 @@ fn all_types_survive_every_format() {
             continue;
         }
         for file in ["f.csv", "f.csv.gz", "f.csv.zst", "f.tsv"] {
-            let import =
-                ImportOptions { header: Some(true), delimiter: Some(b','), ..Default::default() };
+            let import = ImportOptions {
+                header: Some(true),
+                delimiter: Some(b','.into()),
+                ..Default::default()
+            };
             round_trip(&place, file, ExportOptions::default(), import);
         }
         // JSON has no NaN and no infinity.

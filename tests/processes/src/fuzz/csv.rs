@@ -32,7 +32,7 @@ pub fn csv(input: &[u8]) {
     let flags = bytes.byte();
     options.header = [None, Some(true), Some(false), None][usize::from(flags & 3)];
     if flags & 4 != 0 {
-        options.delimiter = Some(*bytes.pick(b",;|\t a"));
+        options.delimiter = Some((*bytes.pick(b",;|\t a")).into());
     }
     if flags & 8 != 0 {
         options.quote = Some([None, Some(b'"'), Some(b'\'')][usize::from(flags % 3)]);

@@ -99,6 +99,9 @@ fn options(export: &ExportDatabase) -> Result<ExportOptions> {
         // It is written once, and kept for long.
         options.compression = Some("zstd".to_string());
     }
+    if !options.partition_by.is_empty() {
+        return Err(Error::unsupported("EXPORT DATABASE with partition_by; COPY each table"));
+    }
     options.check_for(format)?;
     Ok(options)
 }

@@ -17,7 +17,7 @@ use arrow::compute::regexp_is_match_scalar;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    BinaryOperator, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     LambdaFunction, ObjectName, ObjectNamePart, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value, Visit, Visitor,
     VisitorMut, WildcardAdditionalOptions, With,
@@ -45,7 +45,7 @@ pub(crate) fn expand(planner: &dyn Lookahead, statement: &mut Statement) -> Resu
         }
         fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
             let options = |item| star(item).is_some_and(|(_, options)| stars::changes(options));
-            found(select.projection.iter().any(options))
+            found(select.projection.iter().any(options) || is_repeated(&select.projection))
         }
     }
     fn found(is: bool) -> ControlFlow<()> {
@@ -85,6 +85,37 @@ fn star(item: &SelectItem) -> Option<(SelectItem, &WildcardAdditionalOptions)> {
         }
         _ => None,
     }
+}
+
+/// Whether a list may have the same column twice, by a `*` and by its name or another `*`. The
+/// engine wants one name for each, which they get when the columns are written out.
+fn is_repeated(items: &[SelectItem]) -> bool {
+    use SelectItemQualifiedWildcardKind::ObjectName as Of;
+    let same = |name: &ObjectName, parts: &[Ident]| {
+        let [.., table, _] = parts else { return true };
+        let last = name.0.last().and_then(ObjectNamePart::as_ident);
+        last.is_some_and(|last| last.value.eq_ignore_ascii_case(&table.value))
+    };
+    let meets = |star: &SelectItem, other: &SelectItem| match (star, other) {
+        (SelectItem::Wildcard(_), SelectItem::Wildcard(_))
+        | (SelectItem::Wildcard(_), SelectItem::QualifiedWildcard(..))
+        | (SelectItem::QualifiedWildcard(..), SelectItem::Wildcard(_)) => true,
+        (SelectItem::QualifiedWildcard(Of(a), _), SelectItem::QualifiedWildcard(Of(b), _)) => {
+            a.to_string().eq_ignore_ascii_case(&b.to_string())
+        }
+        (SelectItem::Wildcard(_), SelectItem::UnnamedExpr(expr)) => {
+            matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        }
+        (SelectItem::QualifiedWildcard(Of(name), _), SelectItem::UnnamedExpr(expr)) => match expr {
+            Expr::Identifier(_) => true,
+            Expr::CompoundIdentifier(parts) => same(name, parts),
+            _ => false,
+        },
+        _ => false,
+    };
+    let others = |at: usize| items.iter().enumerate().filter(move |(other, _)| *other != at);
+    let is_one = |(at, item): (usize, &SelectItem)| others(at).any(|(_, other)| meets(item, other));
+    items.len() > 1 && items.iter().enumerate().any(is_one)
 }
 
 /// The argument of a COLUMNS.
@@ -139,6 +170,7 @@ struct Expander<'a> {
 impl Expander<'_> {
     fn expand(&self, select: &mut Select) -> Result<()> {
         let from = select.from.clone();
+        let repeated = is_repeated(&select.projection);
         let mut projection = Vec::with_capacity(select.projection.len());
         for item in std::mem::take(&mut select.projection) {
             match item {
@@ -156,7 +188,7 @@ impl Expander<'_> {
                         })),
                     }
                 }
-                other => match self.written_out(&other, &from)? {
+                other => match self.written_out(&other, &from, repeated)? {
                     None => projection.push(other),
                     Some(all) => projection.extend(all.into_iter().map(Shown::into_item)),
                 },
@@ -172,12 +204,19 @@ impl Expander<'_> {
         Ok(())
     }
 
-    /// The columns of a `*` that changes some in a way that the engine does not know.
+    /// The columns of a `*` that changes some in a way that the engine does not know, or that are
+    /// `repeated` in the list.
     fn written_out(
         &self,
         item: &SelectItem,
         from: &[TableWithJoins],
+        repeated: bool,
     ) -> Result<Option<Vec<Shown>>> {
+        if repeated && let Some((choice, options)) = star(item) {
+            // Where only the engine knows the columns, it also says what it cannot do.
+            let Ok(chosen) = self.columns(choice, from) else { return Ok(None) };
+            return stars::shown(options, &chosen).map(Some);
+        }
         let Some((choice, options)) = star(item).filter(|(_, options)| stars::changes(options))
         else {
             return Ok(None);
