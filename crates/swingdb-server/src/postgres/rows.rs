@@ -85,19 +85,17 @@ impl Batch {
     fn write(&self, formats: &[Format], wire: &mut Wire) -> Result<(), Failure> {
         let out = wire.output();
         let start = out.len();
-        let written = (|| {
-            out.put_u8(b'D');
-            sized_message(out, |out| {
-                out.put_u16(self.columns.len() as u16);
-                for ((column, nulls), format) in self.columns.iter().zip(formats) {
-                    match nulls.as_ref().is_some_and(|nulls| nulls.is_null(self.next)) {
-                        true => out.put_i32(-1),
-                        false => sized(out, |out| write(column, self.next, *format, out))?,
-                    }
+        out.put_u8(b'D');
+        let written = sized_message(out, |out| {
+            out.put_u16(self.columns.len() as u16);
+            for ((column, nulls), format) in self.columns.iter().zip(formats) {
+                match nulls.as_ref().is_some_and(|nulls| nulls.is_null(self.next)) {
+                    true => out.put_i32(-1),
+                    false => sized(out, |out| write(column, self.next, *format, out))?,
                 }
-                Ok(())
-            })
-        })();
+            }
+            Ok(())
+        });
         if let Err(error) = written {
             // No half a message before the error.
             wire.output().truncate(start);

@@ -32,14 +32,10 @@ pub fn serve(shared: &Arc<Shared>, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     let Ok(socket) = stream.try_clone() else { return };
-    let place = secret().and_then(|secret| Ok(shared.registry.enter(socket, secret)));
+    let Ok(secret) = secret() else { return };
     let wire = Wire::new(Transport::Plain(stream));
-    let place = match place {
-        Ok(place) => place,
-        Err(_) => return,
-    };
     // A request to cancel needs no place among the sessions: it is there when there is none left.
-    let (place, full) = match place {
+    let (place, full) = match shared.registry.enter(socket, secret) {
         Ok(place) => (Some(place), None),
         Err(full) => (None, Some(full)),
     };

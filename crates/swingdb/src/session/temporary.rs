@@ -224,10 +224,11 @@ fn targets(statement: &mut Statement) -> Vec<&mut ObjectName> {
         Statement::CreateTable(create) => vec![&mut create.name],
         Statement::CreateView(create) => vec![&mut create.name],
         Statement::CreateIndex(create) => vec![&mut create.table_name],
-        Statement::Comment { object_type, object_name, .. } => match object_type {
-            CommentObject::Table | CommentObject::View => vec![object_name],
-            _ => Vec::new(),
-        },
+        Statement::Comment {
+            object_type: CommentObject::Table | CommentObject::View,
+            object_name,
+            ..
+        } => vec![object_name],
         Statement::Insert(insert) => match &mut insert.table {
             TableObject::TableName(name) => vec![name],
             _ => Vec::new(),
