@@ -1,6 +1,7 @@
 //! The functions of `pg_catalog` that clients call: [`add`], and those about names: [`add_about`].
 //!
-//! A function that takes more or fewer arguments has a name for each number: [`super::rewrite`].
+//! Each has the number of its arguments in its name, which [`super::rewrite`] writes: some take
+//! more or fewer, and the engine has functions of its own under the plain names.
 
 use std::sync::Arc;
 
@@ -48,46 +49,46 @@ fn same() -> ScalarCall {
 /// Functions that do not depend on what there is.
 pub fn add(connection: &Connection) -> Result<()> {
     let texts: [(&str, &[DataType], Option<&'static str>); 22] = [
-        ("pg_get_userbyid", &[INT], Some("swingdb")),
-        ("pg_encoding_to_char", &[INT], Some("UTF8")),
-        ("pg_current_user", &[], Some("swingdb")),
-        ("pg_session_user", &[], Some("swingdb")),
+        ("pg_get_userbyid_1", &[INT], Some("swingdb")),
+        ("pg_encoding_to_char_1", &[INT], Some("UTF8")),
+        ("pg_current_user_0", &[], Some("swingdb")),
+        ("pg_session_user_0", &[], Some("swingdb")),
         ("obj_description_1", &[INT], None),
         ("obj_description_2", &[INT, TEXT], None),
-        ("shobj_description", &[INT, TEXT], None),
-        ("col_description", &[INT, INT], None),
+        ("shobj_description_2", &[INT, TEXT], None),
+        ("col_description_2", &[INT, INT], None),
         ("pg_get_indexdef_1", &[INT], None),
         ("pg_get_indexdef_3", &[INT, INT, BOOL], None),
         ("pg_get_constraintdef_1", &[INT], None),
         ("pg_get_constraintdef_2", &[INT, BOOL], None),
-        ("pg_get_partkeydef", &[INT], None),
-        ("pg_get_function_result", &[INT], None),
-        ("pg_get_function_arguments", &[INT], None),
-        ("pg_get_function_identity_arguments", &[INT], None),
-        ("pg_get_statisticsobjdef_columns", &[INT], None),
-        ("pg_get_triggerdef", &[INT, BOOL], None),
-        ("pg_get_ruledef", &[INT, BOOL], None),
-        ("pg_tablespace_location", &[INT], None),
-        ("pg_get_serial_sequence", &[TEXT, TEXT], None),
-        ("pg_size_pretty", &[INT], None),
+        ("pg_get_partkeydef_1", &[INT], None),
+        ("pg_get_function_result_1", &[INT], None),
+        ("pg_get_function_arguments_1", &[INT], None),
+        ("pg_get_function_identity_arguments_1", &[INT], None),
+        ("pg_get_statisticsobjdef_columns_1", &[INT], None),
+        ("pg_get_triggerdef_2", &[INT, BOOL], None),
+        ("pg_get_ruledef_2", &[INT, BOOL], None),
+        ("pg_tablespace_location_1", &[INT], None),
+        ("pg_get_serial_sequence_2", &[TEXT, TEXT], None),
+        ("pg_size_pretty_1", &[INT], None),
     ];
     for (name, arguments, value) in texts {
         one(connection, name, arguments, TEXT, text(value))?;
     }
     let answers: [(&str, &[DataType], bool); 13] = [
-        ("pg_table_is_visible", &[INT], true),
-        ("pg_type_is_visible", &[INT], true),
-        ("pg_function_is_visible", &[INT], true),
-        ("pg_relation_is_publishable", &[TEXT], false),
-        ("pg_is_in_recovery", &[], false),
+        ("pg_table_is_visible_1", &[INT], true),
+        ("pg_type_is_visible_1", &[INT], true),
+        ("pg_function_is_visible_1", &[INT], true),
+        ("pg_relation_is_publishable_1", &[TEXT], false),
+        ("pg_is_in_recovery_0", &[], false),
         ("has_table_privilege_2", &[TEXT, TEXT], true),
         ("has_table_privilege_3", &[TEXT, TEXT, TEXT], true),
         ("has_schema_privilege_2", &[TEXT, TEXT], true),
         ("has_schema_privilege_3", &[TEXT, TEXT, TEXT], true),
         ("has_database_privilege_2", &[TEXT, TEXT], true),
         ("has_database_privilege_3", &[TEXT, TEXT, TEXT], true),
-        ("has_any_column_privilege", &[TEXT, TEXT], true),
-        ("has_sequence_privilege", &[TEXT, TEXT], false),
+        ("has_any_column_privilege_2", &[TEXT, TEXT], true),
+        ("has_sequence_privilege_2", &[TEXT, TEXT], false),
     ];
     for (name, arguments, value) in answers {
         one(connection, name, arguments, BOOL, yes(value))?;
@@ -99,7 +100,7 @@ pub fn add(connection: &Connection) -> Result<()> {
         let texts = both.map(|(oid, modifier)| Some(format_type(oid?, modifier)));
         Ok(Arc::new(texts.collect::<StringArray>()) as ArrayRef)
     });
-    one(connection, "format_type", &[INT, INT], TEXT, format)
+    one(connection, "format_type_2", &[INT, INT], TEXT, format)
 }
 
 /// Functions about what there is in a state.
@@ -113,8 +114,8 @@ pub fn add_about(connection: &Connection, names: &Arc<Names>) -> Result<()> {
         });
         Ok(Arc::new(oids.collect::<Int64Array>()) as ArrayRef)
     });
-    one(connection, "regclass_of", &[TEXT], INT, regclass.clone())?;
-    one(connection, "to_regclass", &[TEXT], INT, regclass)?;
+    one(connection, "regclass_of_1", &[TEXT], INT, regclass.clone())?;
+    one(connection, "to_regclass_1", &[TEXT], INT, regclass)?;
     for (name, arguments) in
         [("pg_get_viewdef_1", &[INT][..]), ("pg_get_viewdef_2", &[INT, BOOL][..])]
     {

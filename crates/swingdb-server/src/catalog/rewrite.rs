@@ -5,25 +5,51 @@
 //! | `pg_catalog.pg_class`, `pg_catalog.format_type(...)` | without the schema |
 //! | `OPERATOR(pg_catalog.~)` | `~` |
 //! | `COLLATE pg_catalog.default` | nothing: it is how texts are compared anyway |
-//! | `'t'::regclass` | `regclass_of('t')`, its number |
+//! | `'t'::regclass` | `regclass_of_1('t')`, its number |
 //! | `x::regclass` | `x`: a number stays one |
 //! | `x::oid`, `x::"char"`, `x::name` | `x::BIGINT`, `x::VARCHAR` |
 //! | `'{0}'` beside `pg_policy`, an array | `[0]` |
-//! | `current_user` | `pg_current_user()` |
+//! | `current_user` | `pg_current_user_0()` |
 //! | `obj_description(x, 'pg_class')` | `obj_description_2(...)`, by number of arguments |
 
 use crate::statements::{is_word, part_end};
 
-/// Functions that take more or fewer arguments; the engine has one function for each number.
-const OF_MANY: [&str; 8] = [
-    "obj_description",
-    "pg_get_expr",
-    "pg_get_viewdef",
-    "pg_get_indexdef",
-    "pg_get_constraintdef",
-    "has_table_privilege",
-    "has_schema_privilege",
+/// The functions of `pg_catalog`. Each has a name for each number of arguments.
+const FUNCTIONS: [&str; 34] = [
+    "col_description",
+    "format_type",
+    "has_any_column_privilege",
     "has_database_privilege",
+    "has_schema_privilege",
+    "has_sequence_privilege",
+    "has_table_privilege",
+    "obj_description",
+    "pg_current_user",
+    "pg_encoding_to_char",
+    "pg_function_is_visible",
+    "pg_get_constraintdef",
+    "pg_get_expr",
+    "pg_get_function_arguments",
+    "pg_get_function_identity_arguments",
+    "pg_get_function_result",
+    "pg_get_indexdef",
+    "pg_get_partkeydef",
+    "pg_get_ruledef",
+    "pg_get_serial_sequence",
+    "pg_get_statisticsobjdef_columns",
+    "pg_get_triggerdef",
+    "pg_get_userbyid",
+    "pg_get_viewdef",
+    "pg_is_in_recovery",
+    "pg_relation_is_publishable",
+    "pg_session_user",
+    "pg_size_pretty",
+    "pg_table_is_visible",
+    "pg_tablespace_location",
+    "pg_type_is_visible",
+    "regclass_of",
+    "shobj_description",
+    "to_regclass",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,10 +143,10 @@ fn reduce(tokens: &[Token<'_>], out: &mut Vec<String>) -> usize {
         let lower = text.to_lowercase();
         let is_call = is(next(1), "(");
         if matches!(lower.as_str(), "current_user" | "session_user") && !is_call {
-            out.push(format!("pg_{lower}()"));
+            out.push(format!("pg_{lower}_0()"));
             return 1;
         }
-        if is_call && OF_MANY.contains(&lower.as_str()) {
+        if is_call && FUNCTIONS.contains(&lower.as_str()) {
             out.push(format!("{lower}_{}", arguments(&tokens[1..])));
             return 1;
         }
@@ -140,7 +166,7 @@ fn cast(tokens: &[Token<'_>], out: &mut Vec<String>) -> usize {
     match name.trim_matches('"').to_lowercase().as_str() {
         "regclass" => {
             if let Some(text) = out.last_mut().filter(|last| last.starts_with('\'')) {
-                *text = format!("regclass_of({text})");
+                *text = format!("regclass_of_1({text})");
             }
         }
         "regtype" | "regproc" | "regprocedure" | "regnamespace" | "regrole" => {}
@@ -177,10 +203,10 @@ mod tests {
         for (from, to) in [
             ("SELECT * FROM pg_catalog.pg_class c", "SELECT * FROM pg_class c"),
             ("x OPERATOR(pg_catalog.~) '^(t)$' COLLATE pg_catalog.default", "x ~ '^(t)$' "),
-            ("'t'::regclass", "regclass_of('t')"),
+            ("'t'::regclass", "regclass_of_1('t')"),
             ("x::pg_catalog.regtype::pg_catalog.text", "x::VARCHAR"),
             ("a::oid, b::\"char\", c::int4", "a::BIGINT, b::VARCHAR, c::int4"),
-            ("SELECT current_user, a.current_user", "SELECT pg_current_user(), a.current_user"),
+            ("SELECT current_user, a.current_user", "SELECT pg_current_user_0(), a.current_user"),
             ("SELECT '{0}' FROM pg_policy", "SELECT [0] FROM pg_policy"),
             ("SELECT '{0}', pg_x", "SELECT '{0}', pg_x"),
             ("pg_get_expr(a, f(b, c), true)", "pg_get_expr_3(a, f(b, c), true)"),

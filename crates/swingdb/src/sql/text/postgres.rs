@@ -82,7 +82,7 @@ mod tests {
             ("SELECT a::pg_catalog.text", "SELECT a::text"),
             ("SELECT a OPERATOR(pg_catalog.~) b", "SELECT a ~ b"),
             ("SELECT a COLLATE pg_catalog.default, b", "SELECT a , b"),
-            ("SELECT a COLLATE pg_catalog.default AND pg_catalog.f(b)", "SELECT a AND f(b)"),
+            ("SELECT a COLLATE pg_catalog.default AND pg_catalog.f(b)", "SELECT a  AND f(b)"),
             ("SELECT a OPERATOR(pg_catalog.=) pg_catalog.f(b)", "SELECT a = f(b)"),
             ("SELECT * FROM pg_catalog.pg_class", "SELECT * FROM pg_catalog.pg_class"),
             ("SELECT pg_catalog.pg_class.oid", "SELECT pg_catalog.pg_class.oid"),
