@@ -272,9 +272,12 @@ impl Scan {
         self.position = self.position.saturating_sub(count);
         self.open = self.open.map(|open| open - count);
         self.field_start = self.field_start.saturating_sub(count);
+        let mut left = self.plain.len();
         self.plain.retain_mut(|range| {
+            left -= 1;
             *range = range.start.saturating_sub(count)..range.end.saturating_sub(count);
-            range.end > range.start
+            // The last one may still grow, from where it begins.
+            range.end > range.start || left == 0
         });
     }
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use swingdb::Error;
 use swingdb::io::{ExportOptions, FileFormat, ImportOptions};
 
+use super::mutations::alone;
 use super::support::{Place, import_error, seeded};
 
 #[test]
@@ -49,6 +50,7 @@ const CONTENT: &str = "SELECT count(*) || ' ' || sum(CAST(a AS DECIMAL(38, 0))) 
 
 #[test]
 fn truncated_and_damaged_files_of_every_format() {
+    let _alone = alone();
     let mut random = seeded();
     let place = Place::new();
     place.run(

@@ -97,13 +97,13 @@ fn text_that_is_no_utf8() {
     let marked = [b"\xFF\xFE".to_vec(), utf16("name,n\nRené,1\n")].concat();
     for (bytes, expected) in [
         (b"pr\xE9nom,n\nRene,1\nPaul,2\n".to_vec(), "column name"),
-        (utf16("name,n\nRene,1\n"), "UTF-16"),
-        (marked, "UTF-16"),
+        (utf16("name,n\nRene,1\n"), "encoding = 'utf-16'"),
+        (marked, "encoding = 'utf-16'"),
     ] {
         place.file("f.csv", &bytes);
         for sql in ["SELECT * FROM '{}/f.csv'", "SELECT count(*) FROM '{}/f.csv'"] {
             let (_, _, message) = import_error(place.run_in(sql).unwrap_err());
-            assert!(message.contains(expected) && message.contains("UTF-8"), "{message}");
+            assert!(message.contains(expected), "{message}");
         }
     }
     // In a further file, which has a header of its own.

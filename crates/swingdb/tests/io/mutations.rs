@@ -35,7 +35,7 @@ const NUMBERS: [i64; 14] = [
 /// count the panics of Arrow's decoders.
 static PANICS: Mutex<()> = Mutex::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     PANICS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -5,8 +5,9 @@
 //! its parameter from before, and the engine's physical planner refuses a parameter that differs
 //! from its list.
 
-use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
@@ -33,9 +34,19 @@ impl OptimizerRule for LambdaNulls {
         let has_lambda = |node: &LogicalPlan| {
             any_part(node, |part| matches!(part, Expr::HigherOrderFunction(_)))
         };
-        match any_node(&plan, has_lambda)? {
-            true => plan.resolve_lambda_variables(),
-            false => Ok(Transformed::no(plan)),
+        if !any_node(&plan, has_lambda)? {
+            return Ok(Transformed::no(plan));
         }
+        plan.transform_with_subqueries(|node| {
+            let schema = match &node {
+                // A condition that has come down to a table: its columns, shown or not.
+                LogicalPlan::TableScan(scan) => {
+                    let columns = scan.source.schema();
+                    DFSchema::try_from_qualified_schema(scan.table_name.clone(), &columns)?
+                }
+                other => merge_schema(&other.inputs()),
+            };
+            node.map_expressions(|expr| expr.resolve_lambda_variables(&schema))
+        })
     }
 }
