@@ -99,7 +99,8 @@ def numbers(batches: _internal.Batches, index: int) -> numpy.ndarray[Any, Any]:
             f"column {name!r} has NULLs, and a tensor has none: use coalesce({name}, ...), or "
             f"WHERE {name} IS NOT NULL"
         )
-    return _without_times(name, kind, library.asarray(values))
+    array: numpy.ndarray[Any, Any] = _without_times(name, kind, library.asarray(values))
+    return array
 
 
 def _without_times(name: str, kind: object, array: Any) -> Any:

@@ -180,7 +180,7 @@ def test_files(con, tmp_path):
     with pytest.raises(swingdb.ProgrammingError):
         con.import_file(bad, "t", format="xls")
     with pytest.raises(swingdb.ProgrammingError):
-        con.import_file(bad, "t", delimiter="::")
+        con.import_file(bad, "t", delimiter="::::::")
 
 
 def test_transactions(con):
