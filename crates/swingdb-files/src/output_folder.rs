@@ -25,6 +25,20 @@ const MAX_NAME_TRIES: u64 = 1_000;
 /// What a temporary folder in an empty target is called after.
 const INSIDE: &str = "export";
 
+/// Whether a folder is at `path`, and where: an end of `/` says nothing, and a link means what it
+/// leads to.
+pub(crate) fn find(path: &Path) -> Result<(bool, PathBuf)> {
+    let fail = |error| Error::io(path, error);
+    match std::fs::metadata(path) {
+        Ok(facts) if facts.is_dir() => Ok((true, path.canonicalize().map_err(fail)?)),
+        Ok(_) => Err(fail(io::Error::new(io::ErrorKind::NotADirectory, "is a file"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok((false, path.components().collect()))
+        }
+        Err(error) => Err(fail(error)),
+    }
+}
+
 /// A folder in the making; removed when dropped before [`OutputFolder::commit`].
 pub struct OutputFolder {
     target: PathBuf,
@@ -41,17 +55,7 @@ impl OutputFolder {
     /// Makes the folder that will become `path`, which is not there, or is an empty folder.
     pub fn create(path: &Path) -> Result<Self> {
         let fail = |error| Error::io(path, error);
-        let exists = match std::fs::metadata(path) {
-            Ok(facts) if facts.is_dir() => true,
-            Ok(_) => return Err(fail(io::Error::new(io::ErrorKind::NotADirectory, "is a file"))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(fail(error)),
-        };
-        // An end of `/` says nothing, and a link means what it leads to.
-        let target = match exists {
-            true => path.canonicalize().map_err(fail)?,
-            false => path.components().collect(),
-        };
+        let (exists, target) = find(path)?;
         let no_name = || fail(io::Error::new(io::ErrorKind::InvalidInput, "has no name"));
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
         let (place, name) = match exists {

@@ -27,7 +27,7 @@ use swingdb_common::types::sql_names::sql_name;
 
 use crate::file_columns::NULL_FOLDER;
 use crate::options::{Existing, ExportOptions, ExportReport, FileFormat};
-use crate::output_folder::{make, parent, remove_abandoned};
+use crate::output_folder::{find, make, parent, remove_abandoned};
 use crate::write::{Reporting, format_of, write_one};
 
 /// Folders of an export at most.
@@ -347,16 +347,7 @@ struct Staging {
 impl Staging {
     fn create(path: &Path, existing: Existing) -> Result<Self> {
         let fail = |error| Error::io(path, error);
-        let exists = match std::fs::metadata(path) {
-            Ok(facts) if facts.is_dir() => true,
-            Ok(_) => return Err(fail(io::Error::new(io::ErrorKind::NotADirectory, "is a file"))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(fail(error)),
-        };
-        let target = match exists {
-            true => path.canonicalize().map_err(fail)?,
-            false => path.components().collect(),
-        };
+        let (exists, target) = find(path)?;
         let is_full = exists && std::fs::read_dir(&target).map_err(fail)?.next().is_some();
         if is_full && existing == Existing::Refuse {
             let why = "is not empty; overwrite replaces what is there, overwrite_or_ignore only \
