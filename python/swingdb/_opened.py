@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 import weakref
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class Opened:
     """One open database and the connections on it."""
 
-    __slots__ = ("__weakref__", "connections", "database", "home", "key")
+    __slots__ = ("__weakref__", "_is_told", "connections", "database", "home", "key")
 
     def __init__(
         self, database: _internal.Database, home: str | None, key: tuple[str, str] | None
@@ -33,6 +34,20 @@ class Opened:
         self.home = home
         self.key = key
         self.connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._is_told = False
+
+    def warn_if_fleeting(self, outlives: bool) -> None:
+        """Tells once that a named database ends with its processes, unless somebody wished it."""
+        if outlives or self._is_told or os.environ.get("SWINGDB_BACKING") == "memfd":
+            return
+        self._is_told = True
+        text = (
+            f"the memory of the database {self.database.name!r} ends with the last process that uses"
+            " it, because the file system of its namespace has too little room. Enlarge /dev/shm"
+            " (--shm-size of containers), give the database a store on a disk"
+            " (swingdb.connect(..., store=directory)), or keep a process running that uses it"
+        )
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
 
     def add(self, connection: Connection) -> None:
         """Counts a connection in."""
@@ -69,6 +84,7 @@ def open_writer(
         if opened is None or not opened.connections:
             database = _internal.Database.open(name, home, store, durability)
             opened = _named[key] = Opened(database, home, key)
+            opened.warn_if_fleeting(database.outlives_processes)
         elif store is not None:
             _same_store(opened.database, store)
         return opened

@@ -491,8 +491,15 @@ class Connection:
     # Sharing ------------------------------------------------------------------------------------
 
     def share(self) -> ShareInfo:
-        """Makes the last committed state the one that new snapshots see."""
-        return ShareInfo(*self._check().database.share())
+        """Makes the last committed state the one that new snapshots see.
+
+        Warns if that state ends with the last process that uses it, because there is too little
+        room where databases lie (a small ``/dev/shm``), and no store on a disk has it.
+        """
+        opened = self._check()
+        epoch, seconds, outlives = opened.database.share()
+        opened.warn_if_fleeting(outlives)
+        return ShareInfo(epoch, seconds)
 
     def checkpoint(self, directory: str | os.PathLike[str] | None = None) -> CheckpointInfo:
         """Brings the store on the disk to the last committed state, and waits until it is there.

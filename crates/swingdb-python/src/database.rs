@@ -131,10 +131,16 @@ impl Database {
         Ok(Session::new(py.detach(|| database.connect())))
     }
 
-    /// Shares the last committed state: (epoch, seconds).
-    fn share(&self, py: Python<'_>) -> PyResult<(u64, f64)> {
+    /// Whether a named database stays when no process uses it any more.
+    #[getter]
+    fn outlives_processes(&self, py: Python<'_>) -> PyResult<bool> {
+        self.call(py, |database| Ok(database.outlives_processes()))
+    }
+
+    /// Shares the last committed state: (epoch, seconds, whether it outlives the processes).
+    fn share(&self, py: Python<'_>) -> PyResult<(u64, f64, bool)> {
         let info = self.call(py, |database| database.share())?;
-        Ok((info.epoch, info.duration.as_secs_f64()))
+        Ok((info.epoch, info.duration.as_secs_f64(), info.outlives_processes))
     }
 
     /// Brings the store to the last committed state, or copies it into a directory: (version, bytes

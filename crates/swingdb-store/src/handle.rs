@@ -52,6 +52,8 @@ pub struct ShareInfo {
     pub epoch: u64,
     /// How long it took.
     pub duration: Duration,
+    /// As [`Store::outlives_processes`].
+    pub outlives_processes: bool,
 }
 
 /// One open database. Clones are handles to the same one.
@@ -347,8 +349,9 @@ impl Store {
         let mut writer = self.take_writer()?;
         let catalog = self.latest();
         let shared = self.share_with(&mut writer, &catalog);
+        let outlives_processes = self.outlives(&writer);
         self.give_back(writer);
-        Ok(ShareInfo { epoch: shared?, duration: start.elapsed() })
+        Ok(ShareInfo { epoch: shared?, duration: start.elapsed(), outlives_processes })
     }
 
     fn share_with(&self, writer: &mut Writer, catalog: &Catalog) -> Result<u64> {
@@ -479,6 +482,22 @@ impl Store {
         let own = slot.writer.as_ref().and_then(|w| w.epoch);
         drop(slot);
         own.or_else(|| self.snapshot_state().map(|state| state.epoch.0))
+    }
+
+    /// Whether a named database stays when no process uses it any more. It does not where its
+    /// memory is a memfd, as when the tmpfs has no room for it, and no store on a disk has it too.
+    ///
+    /// While another thread writes, what was true when it began is not known: `true`.
+    pub fn outlives_processes(&self) -> bool {
+        let slot = self.inner.slot.lock();
+        slot.writer.as_ref().is_none_or(|writer| self.outlives(writer))
+    }
+
+    fn outlives(&self, writer: &Writer) -> bool {
+        let area = writer.ground.as_ref().map(|ground| ground.area()).or(writer.area.as_ref());
+        self.inner.name.is_none()
+            || self.inner.disk.lock().is_some()
+            || area.is_none_or(|area| area.outlives_processes())
     }
 
     /// Figures for listings.

@@ -336,6 +336,12 @@ impl Database {
         info
     }
 
+    /// Whether a named database stays when no process uses it any more. It does not where its
+    /// memory is a memfd, as when the tmpfs has no room for it, and no store on a disk has it too.
+    pub fn outlives_processes(&self) -> bool {
+        self.inner.store.outlives_processes()
+    }
+
     /// Ends this handle's use of the database. Other connections to it get [`Error::Closed`];
     /// results and arrays already handed out stay valid. A named database stays in memory.
     pub fn close(self) -> Result<()> {

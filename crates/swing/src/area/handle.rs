@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::area::core::Core;
 use crate::memory::mapping::Mapping;
+use crate::model::backing::Backing;
 use crate::model::error::WriteError;
 use crate::model::extent_word::{self, ExtentState};
 use crate::model::geometry::Geometry;
@@ -78,6 +79,12 @@ impl Area {
     /// How the address range is cut into extents.
     pub fn geometry(&self) -> &Geometry {
         &self.core.geometry
+    }
+
+    /// Whether its memory stays when no process uses it any more: a memfd does not. An area that
+    /// nobody has chosen the memory of may have moved on to one, because its tmpfs is full.
+    pub fn outlives_processes(&self) -> bool {
+        self.core.state.lock().storage.backing == Backing::File
     }
 
     /// The payload of the newest publish, or of the manifest this area was opened or derived from.

@@ -284,8 +284,18 @@ impl Domain {
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => (&sort.input, sort.expr.as_slice()),
             _ => (&node.input, [].as_slice()),
         };
-        let rows = self.push(input)?;
-        let order = sorted(&self.stand(&rows.keys), order)?;
+        let (rows, order) = match input.as_ref() {
+            LogicalPlan::Union(union) if order.is_empty() => {
+                let place = Column::from_name(relation("place").to_string());
+                let rows = self.of_placed_union(union, &place, &mut 0)?;
+                (rows, vec![Expr::Column(place).sort(true, true)])
+            }
+            _ => {
+                let rows = self.push(input)?;
+                let order = sorted(&self.stand(&rows.keys), order)?;
+                (rows, order)
+            }
+        };
         let number = Expr::from(WindowFunction::new(row_number_udwf(), Vec::new()));
         let number = number.partition_by(rows.keys().collect()).order_by(order).build()?;
         let name = Column::from_name(relation("number").to_string());
@@ -348,6 +358,27 @@ impl Domain {
             as_declared(self.push(&input)?.only(&input)?.plan, node)
         });
         self.one_of(inputs.collect::<Result<_>>()?, node.schema.columns())
+    }
+
+    /// As [`of_union`](Self::of_union), with a column more: the place of the query that a row comes
+    /// from. Those of the first query come first, which a LIMIT behind the union relies on.
+    fn of_placed_union(&self, node: &Union, place: &Column, next: &mut u64) -> Result<Dependent> {
+        let width = node.schema.fields().len();
+        let inputs = node.inputs.iter().map(|input| {
+            if let LogicalPlan::Union(inner) = input.as_ref() {
+                return as_declared(self.of_placed_union(inner, place, next)?.plan, node);
+            }
+            let input = named_by_schema(input)?;
+            let plan = as_declared(self.push(&input)?.only(&input)?.plan, node)?;
+            let mut columns: Vec<Expr> =
+                plan.schema().columns().into_iter().map(Expr::Column).collect();
+            columns.insert(width, lit(*next).alias(place.name()));
+            *next += 1;
+            Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan))?))
+        });
+        let inputs = inputs.collect::<Result<_>>()?;
+        let columns = node.schema.columns().into_iter().chain([place.clone()]).collect();
+        self.one_of(inputs, columns)
     }
 
     /// The rows of all of `inputs`, whose columns are `columns`, and the keys.
