@@ -42,9 +42,9 @@ class Opened:
             return
         self._is_told = True
         text = (
-            f"the memory of the database {self.database.name!r} ends with the last process that uses"
-            " it, because the file system of its namespace has too little room. Enlarge /dev/shm"
-            " (--shm-size of containers), give the database a store on a disk"
+            f"the memory of the database {self.database.name!r} ends with the last process that"
+            " uses it, because the file system of its namespace has too little room. Enlarge"
+            " /dev/shm (--shm-size of containers), give the database a store on a disk"
             " (swingdb.connect(..., store=directory)), or keep a process running that uses it"
         )
         warnings.warn(text, RuntimeWarning, stacklevel=3)
