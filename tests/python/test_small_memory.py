@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOUNT = 'mount -t tmpfs -o size=32m none "$1" && exec "$2" -W always -c "$3" "$1"'
+MOUNT = 'mount -t tmpfs -o size=32m,mode=700 none "$1" && exec "$2" -W always -c "$3" "$1"'
 
 
 def run_on_small(directory: Path, source: str, **variables: str) -> list[str]:
@@ -63,7 +63,8 @@ def test_a_wish_is_not_warned_of(tmp_path: Path) -> None:
 def test_a_database_that_begins_without_room_is_told_of_at_once(tmp_path: Path) -> None:
     program = """
 import sys, warnings, swingdb
-open(sys.argv[1] + "/filler", "wb").write(b"x" * (29 << 20))
+with open(sys.argv[1] + "/filler", "wb") as filler:
+    filler.write(b"x" * (29 << 20))
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     con = swingdb.connect("trips", home=sys.argv[1])
