@@ -40,9 +40,7 @@ use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
 
 use crate::sql::desugar;
-use crate::sql::desugar::{
-    cast_names, inner_withs, members, order_by_all, same_names, series, tries,
-};
+use crate::sql::desugar::{cast_names, inner_withs, members, same_names, series, tries};
 use crate::sql::text::depth;
 
 use self::functions::template::Known;
@@ -72,9 +70,8 @@ pub(crate) fn bind(planner: &dyn Lookahead, statement: &mut Statement) -> Result
     // Identifiers, when all columns are there; then relations that hide others of their name.
     identifiers::resolve(planner, statement)?;
     shadowed::show_hidden(planner, statement);
-    // Short forms need exact names: of USING, and of what ORDER BY ALL stands for.
+    // Short forms need exact names, such as those of USING.
     desugar::rewrite(&mut columns::Planned::new(planner), statement)?;
-    order_by_all::order_by_all(statement)?;
     cast_names::tell_apart(statement);
     // Calls have their final shape, whatever made them.
     sequences::resolve(planner, statement)?;

@@ -30,7 +30,7 @@
 //! | `INTERVAL '1 day 02:03'` | [`intervals`]: `INTERVAL '1 day 2 hours 3 minutes'` |
 //! | `x AT TIME ZONE 'Asia/Tokyo'` | `at_time_zone('Asia/Tokyo', x)` |
 //! | `1e300` | the DOUBLE, as in DuckDB; the engine takes it for a DECIMAL |
-//! | `ORDER BY ALL` | `ORDER BY 1, 2` |
+//! | `ORDER BY ALL` | [`order_by_all`]: `ORDER BY 1, 2` |
 //! | `GROUP BY ()` | `HAVING count(1) >= 0`: one group, also of no rows |
 //! | `SELECT 42 HAVING true` | `HAVING count(1) >= 0 AND true`: the same |
 //! | `GROUP BY ROLLUP ((a, b), c)` | [`grouping_sets`]: `GROUPING SETS ((a, b, c), (a, b), ())` |
@@ -67,9 +67,9 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, Interval,
-    LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
-    Statement, Subscript, TableAlias, TableFactor, TableWithJoins, TypedString, UnaryOperator,
-    Value, VisitorMut, visit_expressions,
+    LimitClause, ObjectName, OrderByExpr, Query, Select, SelectItem, SetExpr, Statement, Subscript,
+    TableAlias, TableFactor, TableWithJoins, TypedString, UnaryOperator, Value, VisitorMut,
+    visit_expressions,
 };
 use swingdb_common::error::{Error, Result};
 use swingdb_functions::json::to_json::{AS_JSON, TRY_AS_JSON};
@@ -116,12 +116,12 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.relations.enter(query);
-        order_by_all(query);
         recursive_unions::settle(query);
         let relations = &*self.relations;
         let columns = |factor: &TableFactor| relations.names_of(factor);
         let stars = |item: &SelectItem, from: &[TableWithJoins]| relations.columns_of(item, from);
-        let result = constants::check(query)
+        let result = order_by_all::rewrite(query, &stars)
+            .and_then(|()| constants::check(query))
             .and_then(|()| fetch(query))
             .and_then(|()| windows::rewrite(query))
             .and_then(|()| using_joins::rewrite(query, &columns, &mut self.unnamed))
@@ -467,25 +467,6 @@ fn open_slices(expr: &mut Expr) {
 
 fn is_negative(expr: &Expr) -> bool {
     matches!(expr, Expr::UnaryOp { op: UnaryOperator::Minus, .. })
-}
-
-/// `ORDER BY ALL` is by the first column, the second ... The engine knows it of plain columns.
-fn order_by_all(query: &mut Query) {
-    let SetExpr::Select(select) = query.body.as_ref() else { return };
-    let plain = |item: &SelectItem| {
-        matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
-    };
-    if !select.projection.iter().all(plain) {
-        return;
-    }
-    let columns = select.projection.len();
-    if let Some(OrderBy { kind, .. }) = &mut query.order_by
-        && let OrderByKind::All(options) = kind
-    {
-        let options = *options;
-        let by = |column| OrderByExpr { expr: build::integer(column), options, with_fill: None };
-        *kind = OrderByKind::Expressions((1..=columns).map(by).collect());
-    }
 }
 
 /// `GROUP BY ()` is one group, also of no rows, and so a condition on an aggregate is. The engine

@@ -1,75 +1,48 @@
-//! `ORDER BY ALL`: the columns of the result from left to right.
+//! `ORDER BY ALL`: the columns of the result from left to right, by number.
 //!
-//! The query engine knows it for one SELECT, and forgets it for UNION and the like: those are
-//! sorted by the columns of the first SELECT, by number.
-
-use std::ops::ControlFlow;
+//! The query engine knows it for one SELECT whose columns have different names, and forgets it for
+//! UNION and the like: those are sorted by the columns of the first SELECT.
 
 use datafusion::sql::sqlparser::ast::{
-    OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, VisitorMut,
+    OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr,
 };
 use swingdb_common::error::{Error, Result};
 
 use crate::sql::ast::build;
-use crate::sql::ast::walk::walk_mut;
+use crate::sql::desugar::distinct_on::StarsOf;
 
-/// Puts the numbers of the columns for ALL where they are known from the text; the engine expands
-/// the `*` of one SELECT itself.
-pub(crate) fn order_by_all(statement: &mut Statement) -> Result<()> {
-    let mut expander = Expander { unknown: false };
-    let _ = walk_mut(statement, &mut expander);
-    match expander.unknown {
-        true => Err(Error::unsupported("ORDER BY ALL of * in a set operation; name the columns")),
-        false => Ok(()),
-    }
-}
-
-struct Expander {
-    unknown: bool,
-}
-
-impl VisitorMut for Expander {
-    type Break = ();
-
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let single = matches!(query.body.as_ref(), SetExpr::Select(_));
-        let columns = columns(&query.body);
-        let Some(OrderBy { kind, .. }) = &mut query.order_by else {
-            return ControlFlow::Continue(());
-        };
-        if let OrderByKind::All(options) = kind {
-            match columns {
-                Some(count) => {
-                    let number = |n| OrderByExpr {
-                        expr: build::integer(n),
-                        options: *options,
-                        with_fill: None,
-                    };
-                    *kind = OrderByKind::Expressions((1..=count).map(number).collect());
-                }
-                None if single => {}
-                None => {
-                    self.unknown = true;
-                    return ControlFlow::Break(());
-                }
-            }
+/// Puts the numbers of the columns for ALL. Where it is not known what a `*` stands for, the engine
+/// expands that of one SELECT itself.
+pub(crate) fn rewrite(query: &mut Query, stars: &StarsOf<'_>) -> Result<()> {
+    let Some(OrderBy { kind, .. }) = &mut query.order_by else { return Ok(()) };
+    let OrderByKind::All(options) = kind else { return Ok(()) };
+    match columns(&query.body, stars) {
+        Some(count) => {
+            let options = *options;
+            let by =
+                |number| OrderByExpr { expr: build::integer(number), options, with_fill: None };
+            *kind = OrderByKind::Expressions((1..=count).map(by).collect());
+            Ok(())
         }
-        ControlFlow::Continue(())
+        None if matches!(query.body.as_ref(), SetExpr::Select(_)) => Ok(()),
+        None => {
+            Err(Error::unsupported("ORDER BY ALL of this * in a set operation; name the columns"))
+        }
     }
 }
 
-/// How many columns a query has, when the text says it.
-fn columns(body: &SetExpr) -> Option<usize> {
+/// How many columns a query has, if it is known.
+fn columns(body: &SetExpr, stars: &StarsOf<'_>) -> Option<usize> {
     match body {
         SetExpr::Select(select) => {
-            let plain = |item: &SelectItem| {
-                matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
-            };
-            let count = select.projection.len();
-            select.projection.iter().all(plain).then_some(count)
+            let counts = select.projection.iter().map(|item| match item {
+                SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => Some(1),
+                star => Some(stars(star, &select.from)?.len()),
+            });
+            counts.sum()
         }
-        SetExpr::SetOperation { left, .. } => columns(left),
-        SetExpr::Query(query) => columns(&query.body),
+        SetExpr::SetOperation { left, .. } => columns(left, stars),
+        SetExpr::Query(query) => columns(&query.body, stars),
         SetExpr::Values(values) => Some(values.rows.first()?.content.len()),
         _ => None,
     }
@@ -77,6 +50,7 @@ fn columns(body: &SetExpr) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::sql::sqlparser::ast::{Expr, Ident, Statement, TableWithJoins};
     use datafusion::sql::sqlparser::parser::Parser;
 
     use super::*;
@@ -84,7 +58,13 @@ mod tests {
 
     fn expanded(sql: &str) -> Result<String> {
         let mut statements = Parser::parse_sql(&DIALECT, sql).unwrap();
-        order_by_all(&mut statements[0])?;
+        let Statement::Query(query) = &mut statements[0] else { panic!("{sql} is no query") };
+        // The relation `t` has three columns, others are not known.
+        let stars = |_: &SelectItem, from: &[TableWithJoins]| {
+            let column = |name: &str| Expr::Identifier(Ident::new(name));
+            (from[0].to_string() == "t").then(|| ["a", "b", "a"].map(column).to_vec())
+        };
+        rewrite(query, &stars)?;
         Ok(statements[0].to_string())
     }
 
@@ -99,11 +79,16 @@ mod tests {
                 "SELECT a FROM t UNION SELECT b FROM t ORDER BY ALL NULLS FIRST",
                 "SELECT a FROM t UNION SELECT b FROM t ORDER BY 1 NULLS FIRST",
             ),
-            ("SELECT * FROM t ORDER BY ALL", "SELECT * FROM t ORDER BY ALL"),
+            ("SELECT *, 1 FROM t ORDER BY ALL", "SELECT *, 1 FROM t ORDER BY 1, 2, 3, 4"),
+            ("SELECT * FROM u ORDER BY ALL", "SELECT * FROM u ORDER BY ALL"),
             ("SELECT a FROM t ORDER BY b", "SELECT a FROM t ORDER BY b"),
+            (
+                "SELECT * FROM t UNION SELECT * FROM u ORDER BY ALL",
+                "SELECT * FROM t UNION SELECT * FROM u ORDER BY 1, 2, 3",
+            ),
         ] {
             assert_eq!(expanded(sql).unwrap(), expected);
         }
-        assert!(expanded("SELECT * FROM t UNION SELECT * FROM t ORDER BY ALL").is_err());
+        assert!(expanded("SELECT * FROM u UNION SELECT * FROM t ORDER BY ALL").is_err());
     }
 }

@@ -106,6 +106,11 @@ impl Rows {
         Self { base: rows.clone(), plan: rows }
     }
 
+    /// The rows alone.
+    pub fn base(&self) -> &LogicalPlan {
+        &self.base
+    }
+
     /// The value of a subquery of one column, which is NULL where it has no row, and an error where
     /// it has more than one.
     pub fn value(&mut self, subquery: &Subquery) -> Result<Expr> {

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | which subqueries those are | [`by_engine`] |
 //! | finding them in a plan, the innermost first | [`rule`] |
+//! | those in the condition of an outer join | [`outer_joins`] |
 //! | the domain, and joining what became of the subquery to the rows beside it | [`attach`] |
 //! | pushing the domain down, until nothing below refers outside the subquery | [`push_down`] |
 //!
@@ -19,6 +20,7 @@
 pub(crate) mod attach;
 pub(crate) mod by_engine;
 pub(crate) mod only_element;
+pub(crate) mod outer_joins;
 pub(crate) mod outer_references;
 pub(crate) mod push_down;
 pub(crate) mod rule;

@@ -17,6 +17,7 @@ use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
 use crate::sql::analyze::decorrelate::attach::{Rows, relation};
 use crate::sql::analyze::decorrelate::by_engine::{SubquerySite, pulls_up, subquery_of};
+use crate::sql::analyze::decorrelate::outer_joins;
 use crate::sql::analyze::decorrelate::outer_references::references;
 use crate::sql::nodes::expressions::{any_node, any_part};
 
@@ -91,7 +92,14 @@ fn unnest_expressions(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !has_subquery(&node) {
         return Ok(Transformed::no(node));
     }
-    let node = refreshed(node)?;
+    let node = match refreshed(node)? {
+        LogicalPlan::Join(join) if join.join_type.is_outer() => {
+            let schema = Arc::clone(&join.schema);
+            let join = LogicalPlan::Join(outer_joins::unnest(join)?);
+            return Ok(Transformed::yes(with_columns(join, &schema)?));
+        }
+        other => other,
+    };
     let scope = merge_schema(&node.inputs());
     for expr in node.expressions() {
         for whole in &conditions(&node, &expr) {
