@@ -38,8 +38,8 @@ pub(crate) fn unnest(join: Join) -> Result<Join> {
             &mut left
         } else {
             return not_impl_err!(
-                "a subquery that refers to rows of both sides, in the condition of a {} JOIN; write \
-                 an inner join, and UNION ALL of the rows without a match",
+                "a subquery that refers to rows of both sides, in the condition of a {} JOIN; \
+                 write an inner join, and UNION ALL of the rows without a match",
                 join.join_type
             );
         };
