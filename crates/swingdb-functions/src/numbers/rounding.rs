@@ -1,4 +1,4 @@
-//! Rounding of floating point numbers to any number of places.
+//! Floating point numbers rounded or cut to any number of places.
 
 use std::sync::Arc;
 
@@ -14,18 +14,38 @@ use datafusion::logical_expr::{
 
 /// `round(x, places)` of floating point numbers. Places that they do not have change nothing.
 pub fn rounded(args: Vec<Expr>) -> Expr {
+    call(Digits::Rounded, args)
+}
+
+/// `trunc(x, places)` of floating point numbers, likewise.
+pub fn truncated(args: Vec<Expr>) -> Expr {
+    call(Digits::Dropped, args)
+}
+
+fn call(digits: Digits, args: Vec<Expr>) -> Expr {
     let signature = Signature::any(2, Volatility::Immutable);
-    ScalarUDF::new_from_impl(Rounded { signature }).call(args)
+    ScalarUDF::new_from_impl(ToPlaces { digits, signature }).call(args)
+}
+
+/// What becomes of the digits behind the places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Digits {
+    Rounded,
+    Dropped,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Rounded {
+struct ToPlaces {
+    digits: Digits,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Rounded {
+impl ScalarUDFImpl for ToPlaces {
     fn name(&self) -> &str {
-        "round"
+        match self.digits {
+            Digits::Rounded => "round",
+            Digits::Dropped => "trunc",
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -39,27 +59,32 @@ impl ScalarUDFImpl for Rounded {
             {
                 Ok(given.clone())
             }
-            _ => plan_err!("round takes a number and a number of places"),
+            _ => plan_err!("{} takes a number and a number of places", self.name()),
         }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = crate::args::rows_of(&args);
         let [numbers, places] = args.args.as_slice() else {
-            return plan_err!("round takes a number and a number of places");
+            return plan_err!("{} takes a number and a number of places", self.name());
         };
         let places = cast(&places.to_array(rows)?, &DataType::Int64)?;
         let places = places.as_primitive::<Int64Type>();
         let numbers = numbers.to_array(rows)?;
+        let whole = match self.digits {
+            Digits::Rounded => f64::round,
+            Digits::Dropped => f64::trunc,
+        };
         let found: ArrayRef = match numbers.data_type() {
             DataType::Float32 => {
-                let round = |number, places| to_places(f64::from(number), places) as f32;
+                let cut = |number, places| with_places(f64::from(number), places, whole) as f32;
                 let numbers = numbers.as_primitive::<Float32Type>();
-                Arc::new(binary::<_, _, _, Float32Type>(numbers, places, round)?)
+                Arc::new(binary::<_, _, _, Float32Type>(numbers, places, cut)?)
             }
             _ => {
                 let numbers = numbers.as_primitive::<Float64Type>();
-                Arc::new(binary::<_, _, _, Float64Type>(numbers, places, to_places)?)
+                let cut = |number, places| with_places(number, places, whole);
+                Arc::new(binary::<_, _, _, Float64Type>(numbers, places, cut)?)
             }
         };
         crate::args::as_given(&args, found)
@@ -78,10 +103,6 @@ impl ScalarUDFImpl for Rounded {
 /// Halves become the next even digit.
 pub(super) fn to_places_even(number: f64, places: i64) -> f64 {
     with_places(number, places, f64::round_ties_even)
-}
-
-fn to_places(number: f64, places: i64) -> f64 {
-    with_places(number, places, f64::round)
 }
 
 fn with_places(number: f64, places: i64, whole: fn(f64) -> f64) -> f64 {
@@ -114,8 +135,20 @@ mod tests {
             (f64::INFINITY, -2, f64::INFINITY),
             (149.0, -2, 100.0),
         ] {
-            assert_eq!(to_places(number, places), expected, "{number} {places}");
+            let found = with_places(number, places, f64::round);
+            assert_eq!(found, expected, "{number} {places}");
         }
-        assert!(to_places(f64::NAN, -5).is_nan());
+        for (number, places, expected) in [
+            (1.5, 400, 1.5),
+            (1.5, -400, 0.0),
+            (1e300, 10, 1e300),
+            (-42.129, 2, -42.12),
+            (199.0, -2, 100.0),
+            (f64::NEG_INFINITY, 2, f64::NEG_INFINITY),
+        ] {
+            let found = with_places(number, places, f64::trunc);
+            assert_eq!(found, expected, "{number} {places}");
+        }
+        assert!(with_places(f64::NAN, -5, f64::round).is_nan());
     }
 }

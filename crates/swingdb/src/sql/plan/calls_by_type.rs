@@ -3,7 +3,7 @@
 //! | call | of | |
 //! |---|---|---|
 //! | `concat(a, b)` | lists | one list; the engine joins their texts |
-//! | `round(x, n)` | floating point | `rounded`, for any `n` |
+//! | `round(x, n)`, `trunc(x, n)` | floating point | `rounded`, `truncated`, for any `n` |
 //! | `trunc(x)`, `trunc(x, n)` | whole numbers, decimals | [`cut`], and not as a DOUBLE |
 //! | `ceil(x)`, `floor(x)` | decimals | [`cut`], with room for a digit more |
 //! | `sqrt(x)`, `ln(x)`, `sin(x)` ... | REAL | of the same DOUBLE; the engine uses 32 bits |
@@ -18,7 +18,7 @@ use datafusion::functions_nested::concat::array_concat;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
 use swingdb_functions::numbers::places::{Cut, cut, is_exact};
-use swingdb_functions::numbers::rounding::rounded;
+use swingdb_functions::numbers::rounding::{rounded, truncated};
 use swingdb_functions::time::minutes::fraction_of_minute;
 
 const MICRO: i64 = 1_000;
@@ -79,6 +79,9 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         "round" if matches!(types[0], DataType::Float32 | DataType::Float64) => {
             return Transformed::yes(rounded(args));
+        }
+        "trunc" if args.len() == 2 && matches!(types[0], DataType::Float32 | DataType::Float64) => {
+            return Transformed::yes(truncated(args));
         }
         "log" if args.len() == 1 && !types[0].is_decimal() => {
             // Of 10, without the error of a quotient of two logarithms.
