@@ -11,13 +11,14 @@ use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Int64Type, UInt64Type,
 };
 use datafusion::common::stats::Precision;
+use datafusion::common::types::{NativeType, logical_boolean, logical_int64};
 use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
-    Signature, StatisticsArgs,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, GroupsAccumulator, ReversedUDAF,
+    SetMonotonicity, Signature, StatisticsArgs, TypeSignature, TypeSignatureClass,
 };
 use swingdb_common::types::sql_names::sql_name;
 
@@ -27,13 +28,28 @@ use crate::aggregates::sliding::moving_sum;
 
 /// The function.
 pub fn checked_sum() -> AggregateUDF {
-    AggregateUDF::new_from_impl(CheckedSum { engine: Sum::new() })
+    let engine = Sum::new();
+    let mut signature = engine.signature().clone();
+    if let TypeSignature::OneOf(taken) = &mut signature.type_signature {
+        taken.push(of_booleans());
+    }
+    AggregateUDF::new_from_impl(CheckedSum { engine, signature })
+}
+
+/// A BOOLEAN is one or zero: `sum(x > 3)` counts.
+fn of_booleans() -> TypeSignature {
+    TypeSignature::Coercible(vec![Coercion::new_implicit(
+        TypeSignatureClass::Native(logical_int64()),
+        vec![TypeSignatureClass::Native(logical_boolean())],
+        NativeType::Int64,
+    )])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckedSum {
     /// Knows the types, and adds up what is no whole number.
     engine: Sum,
+    signature: Signature,
 }
 
 /// Whether totals of this type are added up here.
@@ -257,7 +273,7 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn signature(&self) -> &Signature {
-        self.engine.signature()
+        &self.signature
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
