@@ -1,4 +1,5 @@
-//! `a // b` of HUGEINT, a decimal without places: the whole part of the quotient.
+//! `a // b` of HUGEINT, a decimal without places: the whole part of the quotient. Also `a / b` and
+//! `a // b` of UBIGINT and a type with a sign, which the engine divides as decimals.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,7 +18,13 @@ const HUGE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 pub fn has_whole_quotient(left: &DataType, right: &DataType) -> bool {
     let is_huge = |given: &DataType| matches!(given, DataType::Decimal128(_, 0));
     let is_whole = |given: &DataType| given.is_integer() || is_huge(given);
-    is_whole(left) && is_whole(right) && (is_huge(left) || is_huge(right))
+    is_whole(left) && is_whole(right) && (is_huge(left) || is_huge(right)) || is_mixed(left, right)
+}
+
+/// Whether no type of whole numbers of the engine has the values of both.
+pub fn is_mixed(left: &DataType, right: &DataType) -> bool {
+    let is = |a: &DataType, b: &DataType| *a == DataType::UInt64 && b.is_signed_integer();
+    is(left, right) || is(right, left)
 }
 
 /// The quotient without its fraction.

@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility, cast, lit, when,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use swingdb_functions::arithmetic::whole_quotient::{has_whole_quotient, whole_quotient};
+use swingdb_functions::arithmetic::whole_quotient::{has_whole_quotient, is_mixed, whole_quotient};
 use swingdb_functions::json::paths;
 use swingdb_functions::json::to_json::is_marked;
 use swingdb_functions::nested::joined_lists::joined_lists;
@@ -78,6 +78,9 @@ impl ExprPlanner for Operators {
             }
             (Some(number), Some(INTERVAL)) if is_number(&number) && !over => {
                 PlannerResult::Planned(scaled(expr.right, expr.left, over))
+            }
+            (Some(left), Some(right)) if over && is_mixed(&left, &right) => {
+                PlannerResult::Planned(whole_quotient(expr.left, expr.right))
             }
             _ => PlannerResult::Original(expr),
         })
