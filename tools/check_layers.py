@@ -7,7 +7,7 @@ engine, the asynchronous runtime or a language binding through somebody else's c
 stay small enough to be understood, and usable, alone.
 
 Inside a crate `FOLDERS` lists the folders, lowest first: a file may use files of its own folder and
-of those before it. A folder of a folder (`sql/text`) has a place of its own; files beside such
+of those before it. A folder of a folder (`execute/dml`) has a place of its own; files beside such
 folders are above them. No two files may use each other, not even through others (a cycle), unless
 each of them gives the reason in its `//!`, in a paragraph that begins with `**Cycle.**`. `CYCLES`
 says how many files of a crate still do so without a reason; the number may only fall.
@@ -39,13 +39,13 @@ ALLOWED: dict[str, set[str]] = {
     "swingdb-store": {"swingdb-common", "swing", "swing-malloc", "swing-tier"},
     "swingdb-functions": {"swingdb-common"},
     "swingdb-files": {"swingdb-common", "swingdb-functions"},
+    "swingdb-sql": {"swingdb-common", "swingdb-store", "swingdb-functions", "swingdb-files"},
     "swingdb": {
         "swingdb-common",
         "swingdb-store",
-        "swingdb-functions",
         "swingdb-files",
+        "swingdb-sql",
         "swing",
-        "swing-malloc",
         "swing-tier",
     },
     "swingdb-capi": {"swingdb"},
@@ -89,19 +89,20 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "live",
         "lifecycle",
     ),
+    "swingdb-sql": (
+        "ast",
+        "nodes",
+        "text",
+        "options",
+        "scan",
+        "desugar",
+        "bind",
+        "plan",
+        "analyze",
+        "optimize",
+        "physical",
+    ),
     "swingdb": (
-        "sql/ast",
-        "sql/nodes",
-        "sql/text",
-        "sql/options",
-        "sql/scan",
-        "sql/desugar",
-        "sql/bind",
-        "sql/plan",
-        "sql/analyze",
-        "sql/optimize",
-        "sql/physical",
-        "sql",
         "admin",
         "database",
         "session",
@@ -114,6 +115,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
 # smaller number here when some are mended.
 CYCLES: dict[str, int] = {
     "swing": 0,
+    "swingdb-sql": 0,
     "swingdb": 0,
 }
 _REASON = re.compile(r"(?m)^//! (?:\* )?\*\*Cycle\.\*\*")

@@ -40,6 +40,7 @@ use swingdb_common::progress::Progress;
 use swingdb_common::runtime::cancel::InterruptHandle;
 use swingdb_common::value::Value;
 use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportReport};
+use swingdb_sql::text::parameters::Params;
 
 use crate::database::Database;
 use crate::execute::appender::Appender;
@@ -49,7 +50,6 @@ use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::table_scan::TableScan;
 use crate::session::user_functions::ScalarFunction;
-use crate::sql::text::parameters::Params;
 
 /// A session on a [`Database`]; see the [module documentation](self).
 #[derive(Clone)]

@@ -18,7 +18,6 @@ mod database;
 mod execute;
 pub mod generate;
 mod session;
-mod sql;
 
 pub use arrow;
 pub use datafusion::common::ScalarValue;
