@@ -49,7 +49,7 @@ def test_unsafe_needs_its_comment():
 
 def test_unsafe_only_in_the_memory_layers():
     text = DOCS + "fn f() {\n    // SAFETY: never.\n    unsafe { g() }\n}\n"
-    assert any("outside" in b for b in breaches(text, "crates/swingdb/src/sql/scan/source.rs"))
+    assert any("outside" in b for b in breaches(text, "crates/swingdb-sql/src/scan/source.rs"))
     assert breaches(text, "crates/swingdb-store/src/raw.rs") == []
 
 

@@ -8,17 +8,17 @@ use arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName};
 use swingdb_common::error::{Error, Result};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::parts;
+use swingdb_sql::bind::system::Variables;
+use swingdb_sql::options::limits::Limits;
+use swingdb_sql::text::parameters::Params;
 
 use crate::execute::statement;
 use crate::execute::target::{self, DEFAULT_SCHEMA, OWN_CATALOG};
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::temporary;
-use crate::sql::ast::build;
-use crate::sql::ast::names::parts;
-use crate::sql::bind::system::Variables;
-use crate::sql::options::limits::Limits;
-use crate::sql::text::parameters::Params;
 
 /// USE: only of what names without a schema mean anyway.
 pub(crate) fn use_schema(session: &Session, name: &ObjectName) -> Result<QueryResult> {

@@ -7,14 +7,14 @@ use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use swingdb_common::cast::convert::check_assignable;
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::{find_name, parse_table_name};
 use swingdb_store::Table;
 
 use crate::execute::atomic::with_txn;
 use crate::execute::dml::insert::Mapping;
 use crate::execute::target::{Target, column, target};
 use crate::session::{Session, temporary};
-use crate::sql::ast::build;
-use crate::sql::ast::names::{find_name, parse_table_name};
 
 /// Appends all batches of `reader` to a table; the number of rows. All or nothing.
 ///

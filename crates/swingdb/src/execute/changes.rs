@@ -7,6 +7,8 @@ use datafusion::sql::sqlparser::ast::{
     TransactionModifier, With,
 };
 use swingdb_common::error::{Error, Result};
+use swingdb_sql::bind::sequences;
+use swingdb_sql::text::parameters::Params;
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::{alter, comments, create, drop, indexes};
@@ -15,8 +17,6 @@ use crate::execute::dml::{insert, merge, set_list, update};
 use crate::session::Session;
 use crate::session::temporary::{follow, holder};
 use crate::session::transaction::Begin;
-use crate::sql::bind::sequences;
-use crate::sql::text::parameters::Params;
 
 /// Whether [`execute`] runs this statement.
 pub(crate) fn handles(statement: &Statement) -> bool {

@@ -14,6 +14,8 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::{Error, Result};
+use swingdb_sql::planner::Planner;
+use swingdb_sql::text::parameters::Params;
 
 use crate::execute::changes;
 use crate::execute::query::start;
@@ -21,8 +23,6 @@ use crate::execute::show::table::{result, strings};
 use crate::execute::statement::telling;
 use crate::session::result::QueryResult;
 use crate::session::{Session, temporary};
-use crate::sql::planner::Planner;
-use crate::sql::text::parameters::Params;
 
 /// Runs an EXPLAIN.
 pub(crate) fn execute(

@@ -11,13 +11,13 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
 use swingdb_common::runtime::cancel::stoppable;
+use swingdb_sql::planner::Planner;
+use swingdb_sql::text::depth;
+use swingdb_sql::text::parameters::number_parameters;
+use swingdb_sql::text::parser::parse_lines;
+use swingdb_sql::text::statement::Parsed;
 
 use crate::session::Session;
-use crate::sql::planner::Planner;
-use crate::sql::text::depth;
-use crate::sql::text::parameters::number_parameters;
-use crate::sql::text::parser::parse_lines;
-use crate::sql::text::statement::Parsed;
 
 /// The types of `$1`, `$2` and so on, as far as the query says. Empty for any other statement.
 pub(crate) fn parameter_types(session: &Session, sql: &str) -> Result<Vec<Option<FieldRef>>> {

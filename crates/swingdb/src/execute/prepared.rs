@@ -13,6 +13,12 @@ use arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Statement, Value};
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::parts;
+use swingdb_sql::bind::lookahead::Lookahead;
+use swingdb_sql::planner::Planner;
+use swingdb_sql::text::parameters;
+use swingdb_sql::text::parameters::{Numbering, Params};
 
 use crate::execute::query;
 use crate::execute::query::Keep;
@@ -20,12 +26,6 @@ use crate::execute::statement::execute_kept;
 use crate::session::plan_cache::Source;
 use crate::session::result::QueryResult;
 use crate::session::{PreparedStatement, Session};
-use crate::sql::ast::build;
-use crate::sql::ast::names::parts;
-use crate::sql::bind::lookahead::Lookahead;
-use crate::sql::planner::Planner;
-use crate::sql::text::parameters;
-use crate::sql::text::parameters::{Numbering, Params};
 
 /// Prepared statements a session may have.
 const MAX_PREPARED: usize = 10_000;

@@ -6,17 +6,17 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use swingdb_common::error::Result;
 use swingdb_common::time::zones::Zone;
+use swingdb_sql::plan::shared_parts::is_volatile;
+use swingdb_sql::planner::{Planner, with_values};
+use swingdb_sql::scan::named::{with_names, with_tables};
+use swingdb_sql::text::parameters::{Numbering, Params};
+use swingdb_sql::text::parser::parse_query;
 use swingdb_store::Catalog;
 
 use crate::session::Session;
 use crate::session::plan_cache::{Conditions, KeptPlan, Source};
 use crate::session::result::QueryResult;
 use crate::session::stream::BatchStream;
-use crate::sql::plan::shared_parts::is_volatile;
-use crate::sql::planner::{Planner, with_values};
-use crate::sql::scan::named::{with_names, with_tables};
-use crate::sql::text::parameters::{Numbering, Params};
-use crate::sql::text::parser::parse_query;
 
 /// Starts a plan and hands out its rows.
 pub(crate) fn start(

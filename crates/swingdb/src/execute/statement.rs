@@ -16,6 +16,13 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel::{CancelToken, stoppable};
 use swingdb_common::runtime::memory::Kept;
 use swingdb_common::runtime::threads;
+use swingdb_sql::bind::catalogs::View;
+use swingdb_sql::bind::sequences;
+use swingdb_sql::planner::{Planner, with_values};
+use swingdb_sql::text::parameters::Params;
+use swingdb_sql::text::parser::{parse, parse_lines};
+use swingdb_sql::text::statement::{Own, Parsed, Statements, number_all};
+use swingdb_sql::text::{depth, refused, relation_statements};
 
 use crate::database::Database;
 use crate::execute::backup::{force, read, write};
@@ -27,13 +34,6 @@ use crate::session::given::GivenTable;
 use crate::session::plan_cache::Source;
 use crate::session::result::QueryResult;
 use crate::session::{Session, settings, text_memory};
-use crate::sql::bind::catalogs::View;
-use crate::sql::bind::sequences;
-use crate::sql::planner::{Planner, with_values};
-use crate::sql::text::parameters::Params;
-use crate::sql::text::parser::{parse, parse_lines};
-use crate::sql::text::statement::{Own, Parsed, Statements, number_all};
-use crate::sql::text::{depth, refused, relation_statements};
 
 /// Longest text, in bytes, that is parsed while its caller waits without looking for an interrupt.
 const LONG_TEXT: usize = 64 << 10;
@@ -369,9 +369,9 @@ fn reading(session: &Session, statement: &Parsed) -> Option<DfStatement> {
         Parsed::Own(Own::SummarizeQuery { query }) => asking(query),
         Parsed::Explain(explain) => return Some(DfStatement::Explain(explain.clone())),
         Parsed::Copy(copy) => match &copy.what {
-            crate::sql::text::statement::What::To(query)
-            | crate::sql::text::statement::What::TableTo { query, .. } => asking(query),
-            crate::sql::text::statement::What::From { .. } => return None,
+            swingdb_sql::text::statement::What::To(query)
+            | swingdb_sql::text::statement::What::TableTo { query, .. } => asking(query),
+            swingdb_sql::text::statement::What::From { .. } => return None,
         },
         _ => return None,
     };

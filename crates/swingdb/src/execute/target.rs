@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, TableFactor};
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::{find_name, last_part, parts, quoted};
+use swingdb_sql::scan::table::{ROWID_COLUMN, ROWID_SUFFIX};
 use swingdb_store::{Catalog, IfExists, Table};
 
 use crate::session::Session;
-use crate::sql::ast::build;
-use crate::sql::ast::names::{find_name, last_part, parts, quoted};
-use crate::sql::scan::table::{ROWID_COLUMN, ROWID_SUFFIX};
 
 /// The schema of names without one.
 pub(crate) const DEFAULT_SCHEMA: &str = "main";

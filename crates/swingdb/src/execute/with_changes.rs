@@ -11,14 +11,14 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement, With};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::memory::Kept;
+use swingdb_sql::ast::build;
+use swingdb_sql::text::parameters::Params;
 
 use crate::execute::atomic::all_or_nothing;
 use crate::execute::statement;
 use crate::session::given::GivenTable;
 use crate::session::result::QueryResult;
 use crate::session::{Session, temporary};
-use crate::sql::ast::build;
-use crate::sql::text::parameters::Params;
 
 /// Begins the names of the tables of returned rows, and of the savepoint: no identifier that a
 /// person writes contains a control character.

@@ -3,7 +3,7 @@
 //! The engine's own `MemTable` is dealt out to threads by the sizes of its batches, and forgets the
 //! order of the rows. This table is cut into as many runs of batches as a plan has partitions, so
 //! that the engine leaves them alone: the partitions one after the other are the rows in order,
-//! which [`InOrder`](crate::sql::physical::insertion_order::InOrder) relies on.
+//! which `InOrder` of `swingdb-sql` relies on.
 
 use std::sync::Arc;
 

@@ -39,6 +39,16 @@ use swingdb_common::runtime::cancel::{CancelToken, InterruptHandle, Running, Sto
 use swingdb_common::runtime::memory::{Kept, Pieces, Waiting};
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
+use swingdb_sql::ast::names::{CATALOG, parse_table_name};
+use swingdb_sql::bind::catalogs::{Found, Source, View, match_name};
+use swingdb_sql::bind::functions;
+use swingdb_sql::bind::macros::known;
+use swingdb_sql::engine;
+use swingdb_sql::options::limits::Limits;
+use swingdb_sql::planner::{Answers, Planner};
+use swingdb_sql::text::depth;
+use swingdb_sql::text::parameters::{Numbering, Params};
+use swingdb_sql::text::statement::Statements;
 use swingdb_store::{Catalog, Store, Table};
 
 use crate::database::Database;
@@ -49,16 +59,6 @@ use crate::session::stream::BatchStream;
 use crate::session::temporary::{TEMP, Temporary};
 use crate::session::transaction::TxnState;
 use crate::session::user_functions::ScalarFunction;
-use crate::sql::ast::names::{CATALOG, parse_table_name};
-use crate::sql::bind::catalogs::{Found, Source, View, match_name};
-use crate::sql::bind::functions;
-use crate::sql::bind::macros::known;
-use crate::sql::engine;
-use crate::sql::options::limits::Limits;
-use crate::sql::planner::{Answers, Planner};
-use crate::sql::text::depth;
-use crate::sql::text::parameters::{Numbering, Params};
-use crate::sql::text::statement::Statements;
 
 /// Prepared statements by the lower-case form of their names.
 pub(crate) type Prepared = BTreeMap<String, PreparedStatement>;

@@ -13,8 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::LogicalPlan;
-
-use crate::sql::text::parameters::{Numbering, Params};
+use swingdb_sql::text::parameters::{Numbering, Params};
 
 /// Plans of a session.
 const MAX_PLANS: usize = 64;

@@ -7,9 +7,9 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::time::zones::{Zone, rezoned, schema_in_zone};
+use swingdb_sql::options::limits::Meter;
 
 use crate::session::stream::BatchStream;
-use crate::sql::options::limits::Meter;
 
 /// The rows a statement returns, or the number of rows it changed.
 ///

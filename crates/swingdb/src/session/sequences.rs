@@ -12,9 +12,8 @@ use datafusion::logical_expr::{
 };
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::bind::sequences::{CURRENT, NEXT, Named};
 use swingdb_store::{Catalog, Sequence};
-
-use crate::sql::bind::sequences::{CURRENT, NEXT, Named};
 
 /// The sequences of a session, while one of its statements may take numbers from them.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@
 //! The engine's other options can be looked at, and not set: answers depend on them. One SET with
 //! several settings changes all or none.
 //!
-//! [`limits`]: crate::sql::options::limits
+//! [`limits`]: swingdb_sql::options::limits
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Set, UnaryOperator, Valu
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::runtime::threads::MAX_THREADS;
 use swingdb_common::time::zones::Zone;
+use swingdb_sql::engine;
+use swingdb_sql::options::limits::{Limits, parse_timeout};
+use swingdb_sql::options::shown;
 
 use crate::session::Session;
 use crate::session::result::QueryResult;
-use crate::sql::engine;
-use crate::sql::options::limits::{Limits, parse_timeout};
-use crate::sql::options::shown;
 
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const OWN: [&str; 8] = [

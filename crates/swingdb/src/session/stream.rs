@@ -111,10 +111,10 @@ impl BatchStream {
         match progress {
             None => token.wait(received),
             Some((report, plan)) => {
-                let total = crate::sql::scan::source::rows_to_scan(plan.as_ref());
+                let total = swingdb_sql::scan::source::rows_to_scan(plan.as_ref());
                 threads::block_on_ticking(received, PROGRESS_PERIOD, || {
                     token.look_at_clock();
-                    let done = crate::sql::scan::source::rows_scanned(plan.as_ref());
+                    let done = swingdb_sql::scan::source::rows_scanned(plan.as_ref());
                     // A plan may read a table several times.
                     report.progress(total.map_or(done, |total| done.min(total)), total, "rows");
                 })

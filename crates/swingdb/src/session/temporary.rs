@@ -16,12 +16,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
+use swingdb_sql::bind::catalogs::{Source, View, match_name};
 use swingdb_store::{Catalog, MacroKind};
 
 use crate::database::Database;
 use crate::session::Session;
 use crate::session::transaction::Begin;
-use crate::sql::bind::catalogs::{Source, View, match_name};
 
 /// What the database is called.
 pub(crate) const TEMP: &str = "temp";
@@ -154,10 +154,10 @@ pub(crate) fn holder_of_macro(
         return Some(inner);
     }
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return None };
-    let mut names = catalog.macro_names(crate::sql::ast::names::SCHEMA, kind);
+    let mut names = catalog.macro_names(swingdb_sql::ast::names::SCHEMA, kind);
     if kind == MacroKind::Scalar {
         // Without a word about its kind, either may be meant.
-        names.extend(catalog.macro_names(crate::sql::ast::names::SCHEMA, MacroKind::Table));
+        names.extend(catalog.macro_names(swingdb_sql::ast::names::SCHEMA, MacroKind::Table));
     }
     match_name(names.iter().map(String::as_str), &ident.value).map(|_| inner)
 }
@@ -269,7 +269,7 @@ fn has(catalog: &Catalog, name: &ObjectName) -> bool {
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return false };
     // Marks of the statement's own code begin with a control character.
     let name = ident.value.split('\u{1}').next().unwrap_or_default();
-    let mut names = catalog.table_names(crate::sql::ast::names::SCHEMA);
-    names.extend(catalog.view_names(crate::sql::ast::names::SCHEMA));
+    let mut names = catalog.table_names(swingdb_sql::ast::names::SCHEMA);
+    names.extend(catalog.view_names(swingdb_sql::ast::names::SCHEMA));
     match_name(names.iter().map(String::as_str), name).is_some()
 }

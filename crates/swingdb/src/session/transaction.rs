@@ -25,9 +25,8 @@ use std::sync::Arc;
 use chrono::{DateTime, SubsecRound, Utc};
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::check::SqlChecker;
 use swingdb_store::{Catalog, Savepoint, Store, WriteTxn};
-
-use crate::sql::check::SqlChecker;
 
 /// Savepoints a transaction may have at one time.
 const MAX_SAVEPOINTS: usize = 1_000;

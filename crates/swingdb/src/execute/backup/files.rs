@@ -13,8 +13,7 @@ use arrow::datatypes::{
 };
 use swingdb_common::error::{Error, Result};
 use swingdb_common::time::intervals::interval_texts;
-
-use crate::sql::ast::names::SCHEMA as MAIN;
+use swingdb_sql::ast::names::SCHEMA as MAIN;
 
 /// Most bytes of a name before its number and its end.
 const MAX_STEM: usize = 100;

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::ast::names::find_name;
+use swingdb_sql::bind::sequences;
 use swingdb_store::{IfExists, View};
 
 use crate::execute::atomic::with_txn;
@@ -14,8 +16,6 @@ use crate::execute::ddl::macros;
 use crate::execute::target::{QualifiedName, if_exists, place};
 use crate::session::Session;
 use crate::session::result::QueryResult;
-use crate::sql::ast::names::find_name;
-use crate::sql::bind::sequences;
 
 /// Runs a CREATE FORCE VIEW.
 pub(crate) fn create_view(session: &Arc<Session>, statement: &Statement) -> Result<QueryResult> {

@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::bind::sequences;
+use swingdb_sql::text::parameters::Params;
+use swingdb_sql::text::parser;
+use swingdb_sql::text::statement::{CopyStatement, Own, Parsed, What};
 
 use crate::execute::atomic::all_or_nothing;
 use crate::execute::backup::{LOAD, OWN, SCHEMA};
 use crate::execute::statement;
 use crate::session::result::QueryResult;
 use crate::session::{Session, text_memory};
-use crate::sql::bind::sequences;
-use crate::sql::text::parameters::Params;
-use crate::sql::text::parser;
-use crate::sql::text::statement::{CopyStatement, Own, Parsed, What};
 
 /// Most bytes of a script.
 const MAX_SCRIPT_BYTES: u64 = 1 << 30;

@@ -15,6 +15,14 @@ use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::types::sql_names::exact_type;
+use swingdb_sql::ast::create::{
+    comment_on, create_index, create_table, create_view, qualified, quoted,
+};
+use swingdb_sql::ast::names::SCHEMA as MAIN;
+use swingdb_sql::options::limits::Limits;
+use swingdb_sql::text::dialect::DIALECT;
+use swingdb_sql::text::parameters::Params;
+use swingdb_sql::text::parser;
 use swingdb_store::{Catalog, Commented, MacroKind, Sequence, Table};
 
 use crate::database::Database;
@@ -22,14 +30,6 @@ use crate::execute::backup::{OWN, SCHEMA};
 use crate::execute::show::macros;
 use crate::execute::statement;
 use crate::session::Session;
-use crate::sql::ast::create::{
-    comment_on, create_index, create_table, create_view, qualified, quoted,
-};
-use crate::sql::ast::names::SCHEMA as MAIN;
-use crate::sql::options::limits::Limits;
-use crate::sql::text::dialect::DIALECT;
-use crate::sql::text::parameters::Params;
-use crate::sql::text::parser;
 
 /// The texts of `schema.sql` and `swingdb.sql`.
 pub(crate) struct Scripts {

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_files::output_folder::OutputFolder;
 use swingdb_files::write::write;
+use swingdb_sql::ast::create::qualified;
+use swingdb_sql::ast::names::SCHEMA as MAIN;
+use swingdb_sql::text::statement::ExportDatabase;
 use swingdb_store::Catalog;
 
 use crate::execute::backup::files::{Names, Storable};
@@ -17,9 +20,6 @@ use crate::execute::copy::export::reporting;
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::table_scan::TableScan;
-use crate::sql::ast::create::qualified;
-use crate::sql::ast::names::SCHEMA as MAIN;
-use crate::sql::text::statement::ExportDatabase;
 
 pub(crate) use swingdb_files::options::{ExportOptions, FileFormat};
 

@@ -9,10 +9,10 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_files::options::{ExportOptions, ExportReport};
 use swingdb_files::write::{Reporting, write};
+use swingdb_sql::text::parameters::Params;
 
 use crate::session::Session;
 use crate::session::table_scan::TableScan;
-use crate::sql::text::parameters::Params;
 
 /// Writes a query's rows to a file; see
 /// [`Connection::export_file`](crate::Connection::export_file).

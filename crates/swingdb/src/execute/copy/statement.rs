@@ -19,14 +19,14 @@ use datafusion::sql::sqlparser::ast::{ObjectNamePart, Statement, Value as SqlVal
 use swingdb_common::error::{Error, Result};
 use swingdb_files::table::file_table_with;
 use swingdb_files::write::write;
+use swingdb_sql::text::parameters::Params;
+use swingdb_sql::text::statement::{CopyStatement, What};
 
 use crate::execute::copy::export::{Rows, reporting, table_rows};
 use crate::execute::copy::import::import;
 use crate::execute::statement;
 use crate::session::Session;
 use crate::session::result::QueryResult;
-use crate::sql::text::parameters::Params;
-use crate::sql::text::statement::{CopyStatement, What};
 
 pub(crate) use swingdb_files::options::{ExportOptions, ImportOptions, OptionValue};
 

@@ -16,6 +16,10 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch, relabel};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::{find_name, parts, quoted};
+use swingdb_sql::scan::table::ROWID_COLUMN;
+use swingdb_sql::text::parameters::Params;
 use swingdb_store::{Check, ColumnDef, Commented, Constraint, IfExists, TableDef, View, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn};
@@ -29,10 +33,6 @@ use crate::execute::dml::insert::append_stream;
 use crate::execute::dml::row_set::collect_ids;
 use crate::execute::target::{Named, QualifiedName, Target, column, find_table, place, target};
 use crate::session::Session;
-use crate::sql::ast::build;
-use crate::sql::ast::names::{find_name, parts, quoted};
-use crate::sql::scan::table::ROWID_COLUMN;
-use crate::sql::text::parameters::Params;
 
 /// The name of a table that is being rewritten; no identifier a person writes contains a control
 /// character.

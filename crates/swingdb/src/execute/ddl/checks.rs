@@ -3,19 +3,19 @@
 //! A condition reads columns of its table and nothing else, and gives the same answer at any time:
 //! subqueries, aggregates, `random()` and `now()` are refused. So a row that once fulfilled it
 //! fulfils it for ever, and only rows that are written have to be tested. The store tests them; see
-//! [`SqlChecker`](crate::sql::check::SqlChecker).
+//! [`SqlChecker`](swingdb_sql::check::SqlChecker).
 
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema};
 use datafusion::sql::sqlparser::ast::{Expr, Ident, TableConstraint};
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::find_name;
+use swingdb_sql::check::Condition;
 use swingdb_store::{Check, ColumnDef};
 
 use crate::session::Session;
-use crate::sql::ast::build;
-use crate::sql::ast::names::find_name;
-use crate::sql::check::Condition;
 
 /// Checks a table may have.
 const MAX_CHECKS: usize = 1_000;

@@ -8,12 +8,12 @@ use datafusion::sql::sqlparser::ast::{ColumnOption, Expr, IndexColumn, TableCons
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
 use swingdb_common::uuid;
+use swingdb_sql::ast::names::parts;
+use swingdb_sql::text::tokens::UNTYPED_MARK;
 use swingdb_store::{ColumnDef, Constraint};
 
 use crate::execute::dml::defaults;
 use crate::session::Session;
-use crate::sql::ast::names::parts;
-use crate::sql::text::tokens::UNTYPED_MARK;
 
 /// A column's definition; `key` is called for PRIMARY KEY (`true`) and UNIQUE.
 pub(crate) fn column_def(

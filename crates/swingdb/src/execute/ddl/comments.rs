@@ -2,13 +2,13 @@
 
 use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName};
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::ast::names::find_name;
 use swingdb_store::{Commented, MacroKind, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::indexes;
 use crate::execute::target::{QualifiedName, column, place, target};
 use crate::session::Session;
-use crate::sql::ast::names::find_name;
 
 /// Runs a COMMENT ON; without a text it removes the comment.
 pub(crate) fn comment(

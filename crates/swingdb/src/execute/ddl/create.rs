@@ -6,6 +6,15 @@ use datafusion::sql::sqlparser::ast::{
     ColumnOption, CreateTable, CreateTableLikeKind, CreateView, ObjectName, SchemaName, Statement,
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::{find_name, parts};
+use swingdb_sql::bind::catalogs::Found;
+use swingdb_sql::bind::macros::expand;
+use swingdb_sql::bind::sequences;
+use swingdb_sql::planner::Planner;
+use swingdb_sql::text::asof::written;
+use swingdb_sql::text::parameters::Params;
+use swingdb_sql::text::relation_statements;
 use swingdb_store::{Check, IfExists, TableDef, View, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn};
@@ -17,15 +26,6 @@ use crate::execute::ddl::create_as::create_as;
 use crate::execute::ddl::macros;
 use crate::execute::target::{DEFAULT_SCHEMA, QualifiedName, if_exists, place, target};
 use crate::session::Session;
-use crate::sql::ast::build;
-use crate::sql::ast::names::{find_name, parts};
-use crate::sql::bind::catalogs::Found;
-use crate::sql::bind::macros::expand;
-use crate::sql::bind::sequences;
-use crate::sql::planner::Planner;
-use crate::sql::text::asof::written;
-use crate::sql::text::parameters::Params;
-use crate::sql::text::relation_statements;
 
 /// Runs a CREATE TABLE.
 pub(crate) fn table(session: &Session, create: &CreateTable, params: &Params) -> Result<Outcome> {

@@ -10,6 +10,8 @@ use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::types::arrow_types::{TEXT, column_type, is_uuid_type};
 use swingdb_common::uuid;
+use swingdb_sql::ast::build;
+use swingdb_sql::text::parameters::Params;
 use swingdb_store::{ColumnDef, IfExists, TableDef, WriteTxn};
 
 use crate::execute::atomic::Outcome;
@@ -17,8 +19,6 @@ use crate::execute::ddl::column_defs::{check_columns, is_untyped};
 use crate::execute::dml::insert::append_stream;
 use crate::execute::target::QualifiedName;
 use crate::session::Session;
-use crate::sql::ast::build;
-use crate::sql::text::parameters::Params;
 
 /// Runs the statement. The query reads the state before the statement, so a table may be replaced
 /// by a query over itself.

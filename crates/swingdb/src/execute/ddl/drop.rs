@@ -5,13 +5,13 @@
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::ast::names::find_name;
 use swingdb_store::Catalog;
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::create::{is_default_schema, schema_name};
 use crate::execute::target::{QualifiedName, place, unknown_table};
 use crate::session::Session;
-use crate::sql::ast::names::find_name;
 
 /// DROP TABLE.
 pub(crate) fn tables(session: &Session, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {

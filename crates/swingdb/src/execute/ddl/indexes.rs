@@ -8,16 +8,16 @@ use std::collections::BTreeSet;
 
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, Ident, ObjectName};
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::create::quoted;
+use swingdb_sql::ast::names::{last_part, parts};
+use swingdb_sql::planner::Planner;
 use swingdb_store::{Catalog, Index, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::alter;
 use crate::execute::target::{QualifiedName, Target, column, place, target};
 use crate::session::Session;
-use crate::sql::ast::build;
-use crate::sql::ast::create::quoted;
-use crate::sql::ast::names::{last_part, parts};
-use crate::sql::planner::Planner;
 
 /// Runs a CREATE INDEX.
 pub(crate) fn create(session: &Session, create: &CreateIndex) -> Result<Outcome> {

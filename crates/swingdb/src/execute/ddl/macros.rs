@@ -9,21 +9,21 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
 use swingdb_common::error::{Error, Result};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::find_name;
+use swingdb_sql::bind::catalogs::FoundMacro;
+use swingdb_sql::bind::macros::expand::body;
+use swingdb_sql::bind::pivots::turn_tables;
+use swingdb_sql::planner::Planner;
+use swingdb_sql::text::asof::written;
+use swingdb_sql::text::parser::{parse_expression, parse_query};
+use swingdb_sql::text::statement::{Body, CreateMacro, DropMacro, Parameter, Variant};
 use swingdb_store::{Catalog, IfExists, Macro, MacroKind, MacroParameter, MacroVariant};
 
 use crate::execute::atomic::with_txn;
 use crate::execute::target::{QualifiedName, if_exists, place};
 use crate::session::result::QueryResult;
 use crate::session::{Session, temporary};
-use crate::sql::ast::build;
-use crate::sql::ast::names::find_name;
-use crate::sql::bind::catalogs::FoundMacro;
-use crate::sql::bind::macros::expand::body;
-use crate::sql::bind::pivots::turn_tables;
-use crate::sql::planner::Planner;
-use crate::sql::text::asof::written;
-use crate::sql::text::parser::{parse_expression, parse_query};
-use crate::sql::text::statement::{Body, CreateMacro, DropMacro, Parameter, Variant};
 
 /// Runs a CREATE MACRO.
 pub(crate) fn create(session: &Arc<Session>, create: CreateMacro) -> Result<QueryResult> {

@@ -13,13 +13,13 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Statement};
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array};
 use swingdb_common::error::{Error, Result};
+use swingdb_sql::ast::build;
+use swingdb_sql::bind::sequences;
+use swingdb_sql::text::parameters::Params;
 use swingdb_store::ColumnDef;
 
 use crate::execute::dml::literals::{column_of, literal};
 use crate::session::Session;
-use crate::sql::ast::build;
-use crate::sql::bind::sequences;
-use crate::sql::text::parameters::Params;
 
 /// How the default of a column is found.
 #[derive(Clone, Debug)]

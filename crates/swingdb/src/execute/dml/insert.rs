@@ -16,6 +16,10 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::time::zones::Zone;
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::quoted;
+use swingdb_sql::text::parameters::Params;
+use swingdb_sql::text::tokens::{ALIAS_MARK, BY_NAME_MARK};
 use swingdb_store::{Table, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn_of};
@@ -29,10 +33,6 @@ use crate::execute::target::{Named, Target, column_list, target};
 use crate::session::Session;
 use crate::session::stream::BatchStream;
 use crate::session::transaction::Length;
-use crate::sql::ast::build;
-use crate::sql::ast::names::quoted;
-use crate::sql::text::parameters::Params;
-use crate::sql::text::tokens::{ALIAS_MARK, BY_NAME_MARK};
 
 /// Expressions of a VALUES list computed by one query.
 const EXPRESSIONS_PER_QUERY: usize = 256;

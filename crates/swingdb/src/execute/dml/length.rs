@@ -13,12 +13,12 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, TableFactor, Visit, Visitor, With};
+use swingdb_sql::ast::names::find_name;
 use swingdb_store::Catalog;
 
 use crate::execute::target::place;
 use crate::session::Session;
 use crate::session::transaction::Length;
-use crate::sql::ast::names::find_name;
 
 /// The most rows of all tables that a short statement names. One core looks for a key in as many
 /// in about the time of some syncs.

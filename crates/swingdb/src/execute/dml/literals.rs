@@ -14,8 +14,7 @@ use datafusion::sql::sqlparser::ast::{CastKind, Expr, UnaryOperator, Value};
 use swingdb_common::cast::convert::{Origin, convert_array};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::time::zones::Zone;
-
-use crate::sql::text::parameters::Params;
+use swingdb_sql::text::parameters::Params;
 
 /// Most digits of an exact literal; longer ones are read as floating point.
 const MAX_DECIMAL_DIGITS: usize = 38;
@@ -185,7 +184,7 @@ mod tests {
     use arrow::datatypes::Float64Type;
 
     use super::*;
-    use crate::sql::ast::build::parse_expr;
+    use swingdb_sql::ast::build::parse_expr;
 
     fn column(data_type: DataType) -> Field {
         Field::new("c", data_type, true)

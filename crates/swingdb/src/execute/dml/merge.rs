@@ -23,6 +23,11 @@ use swingdb_common::cast::convert::Origin;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::memory::Kept;
 use swingdb_common::time::zones::Zone;
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::quoted;
+use swingdb_sql::scan::table::ROWID_COLUMN;
+use swingdb_sql::text::parameters::Params;
+use swingdb_sql::text::tokens::{ALL_MARK, NOTHING_MARK};
 use swingdb_store::{Catalog, RowId, RowIds, Table, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn_of};
@@ -34,11 +39,6 @@ use crate::execute::dml::set_list::{Set, sets};
 use crate::execute::dml::update::{apply, convert_sets, set_schema};
 use crate::execute::target::{Named, Target, column};
 use crate::session::Session;
-use crate::sql::ast::build;
-use crate::sql::ast::names::quoted;
-use crate::sql::scan::table::ROWID_COLUMN;
-use crate::sql::text::parameters::Params;
-use crate::sql::text::tokens::{ALL_MARK, NOTHING_MARK};
 
 /// True in every row of the source; NULL where an outer join found none.
 const PRESENT: &str = "\u{1}present";
@@ -398,7 +398,7 @@ fn source_name(source: &TableFactor) -> Result<Ident> {
         | TableFactor::Function { alias: Some(alias), .. }
         | TableFactor::NestedJoin { alias: Some(alias), .. } => Ok(alias.name.clone()),
         TableFactor::Table { name, .. } => {
-            crate::sql::ast::names::last_part(name).map(|n| quoted(&n))
+            swingdb_sql::ast::names::last_part(name).map(|n| quoted(&n))
         }
         _ => Err(Error::plan("the source of MERGE needs a name: USING (...) AS s")),
     }

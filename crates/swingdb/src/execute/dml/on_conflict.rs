@@ -25,6 +25,9 @@ use swingdb_common::cast::convert::show;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::floats::canonical;
 use swingdb_common::runtime::memory::Kept;
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::{last_part, quoted};
+use swingdb_sql::text::parameters::Params;
 use swingdb_store::{Constraint, RowId, Table, WriteTxn};
 
 use crate::execute::dml::returning::Changed;
@@ -33,9 +36,6 @@ use crate::execute::dml::set_list::{Set, sets};
 use crate::execute::dml::update::{apply as apply_sets, convert_sets, set_schema};
 use crate::execute::target::{Named, Target, column};
 use crate::session::Session;
-use crate::sql::ast::build;
-use crate::sql::ast::names::{last_part, quoted};
-use crate::sql::text::parameters::Params;
 
 /// In-memory tables of one upsert: the existing rows, and the rows that could not be inserted.
 const OLD: &str = "\u{1}old";

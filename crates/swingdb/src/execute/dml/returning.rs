@@ -9,13 +9,13 @@ use datafusion::sql::sqlparser::ast::{SelectItem, With};
 use swingdb_common::cast::convert::nullable;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::memory::Kept;
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::quoted;
+use swingdb_sql::text::parameters::Params;
 use swingdb_store::{Catalog, RowId};
 
 use crate::execute::target::{Named, QualifiedName, Target, find_table};
 use crate::session::Session;
-use crate::sql::ast::build;
-use crate::sql::ast::names::quoted;
-use crate::sql::text::parameters::Params;
 
 /// The name of the in-memory table; no identifier a person writes contains a control character.
 const RETURNED: &str = "\u{1}returned";

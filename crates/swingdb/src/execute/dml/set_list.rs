@@ -6,11 +6,11 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, ObjectName, Query, SelectItem, SetExpr,
 };
 use swingdb_common::error::{Error, Result};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::{last_part, parts};
 use swingdb_store::{ColumnDef, Table};
 
 use crate::execute::target::{column, twice};
-use crate::sql::ast::build;
-use crate::sql::ast::names::{last_part, parts};
 
 /// A column (its index in the table) and the expression it gets.
 #[derive(Clone, Debug)]

@@ -20,6 +20,9 @@ use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, rel
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::memory::Kept;
 use swingdb_common::time::zones::Zone;
+use swingdb_sql::ast::build;
+use swingdb_sql::scan::table::ROWID_COLUMN;
+use swingdb_sql::text::parameters::Params;
 use swingdb_store::{Catalog, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn, with_txn_of};
@@ -30,9 +33,6 @@ use crate::execute::dml::set_list::{Set, sets};
 use crate::execute::target::{Named, Target, target};
 use crate::session::Session;
 use crate::session::transaction::Length;
-use crate::sql::ast::build;
-use crate::sql::scan::table::ROWID_COLUMN;
-use crate::sql::text::parameters::Params;
 
 /// The query behind an UPDATE: the row id, then a column for each SET.
 pub(crate) fn update_query(

@@ -2,10 +2,9 @@
 
 use datafusion::common::TableReference;
 use swingdb_common::error::{Error, Result};
-
-use crate::sql::ast::create::{create_table, create_view};
-use crate::sql::ast::names::SCHEMA;
-use crate::sql::bind::catalogs::{Found, View};
+use swingdb_sql::ast::create::{create_table, create_view};
+use swingdb_sql::ast::names::SCHEMA;
+use swingdb_sql::bind::catalogs::{Found, View};
 
 /// The statement that makes what `name` stands for.
 pub(crate) fn text(view: &View, name: &TableReference) -> Result<String> {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use swingdb_common::error::Result;
+use swingdb_sql::bind::system;
 
 use crate::execute::show::table::{result, strings};
 use crate::session::Session;
 use crate::session::result::QueryResult;
-use crate::sql::bind::system;
 
 /// Runs SHOW FUNCTIONS.
 pub(crate) fn functions(session: &Arc<Session>) -> Result<QueryResult> {
@@ -18,8 +18,8 @@ pub(crate) fn functions(session: &Arc<Session>) -> Result<QueryResult> {
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::bind::system::functions::INTERNAL;
-    use crate::sql::engine;
+    use swingdb_sql::bind::system::functions::INTERNAL;
+    use swingdb_sql::engine;
 
     #[test]
     fn internal_functions_are_registered() {

@@ -2,15 +2,15 @@
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use swingdb_common::error::{Error, Result};
+use swingdb_sql::ast::create::{qualified, quoted};
+use swingdb_sql::ast::names::{SCHEMA, plain_parts};
+use swingdb_sql::bind::macros::call::parameters;
+use swingdb_sql::bind::macros::known::{KINDS, each, kind};
 use swingdb_store::{Macro, MacroKind, MacroVariant};
 
 use crate::execute::show::table::{result, strings};
 use crate::session::Session;
 use crate::session::result::QueryResult;
-use crate::sql::ast::create::{qualified, quoted};
-use crate::sql::ast::names::{SCHEMA, plain_parts};
-use crate::sql::bind::macros::call::parameters;
-use crate::sql::bind::macros::known::{KINDS, each, kind};
 
 /// A row for each variant of the macros that there are.
 pub(crate) fn all(session: &Session) -> Result<QueryResult> {

@@ -20,16 +20,16 @@ use datafusion::sql::sqlparser::ast::{
 use swing::AreaInfo;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::types::sql_names::field_type;
+use swingdb_sql::bind::catalogs::{Found, Source, View, match_name};
+use swingdb_sql::bind::pivots;
+use swingdb_sql::planner::Planner;
+use swingdb_sql::text::parameters::Params;
 use swingdb_store::Constraint;
 
 use crate::execute::query;
 use crate::execute::show::table::{result, strings};
 use crate::session::result::QueryResult;
 use crate::session::{Session, settings};
-use crate::sql::bind::catalogs::{Found, Source, View, match_name};
-use crate::sql::bind::pivots;
-use crate::sql::planner::Planner;
-use crate::sql::text::parameters::Params;
 
 /// Runs `statement` when it is one of those that tell what is there.
 pub(crate) fn execute(

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{BooleanArray, Int64Array};
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_sql::ast::names::find_name;
+use swingdb_sql::bind::sequences::{Named, default_of};
+use swingdb_sql::text::statement::{AlterSequence, Change, CreateSequence, DropSequence, Options};
 use swingdb_store::{Catalog, Sequence};
 
 use crate::execute::atomic::with_txn;
@@ -11,20 +14,15 @@ use crate::execute::show::table::{result, strings};
 use crate::execute::target::{QualifiedName, if_exists, place};
 use crate::session::Session;
 use crate::session::result::QueryResult;
-use crate::sql::ast::names::find_name;
-use crate::sql::bind::sequences::{Named, default_of};
-use crate::sql::text::statement::{AlterSequence, Change, CreateSequence, DropSequence, Options};
 
-impl Options {
-    /// The sequence that they describe: by default from 1 upwards, or from -1 downwards.
-    fn sequence(&self, name: String) -> Sequence {
-        let increment = self.increment.unwrap_or(1);
-        let (least, greatest) = if increment < 0 { (i64::MIN, -1) } else { (1, i64::MAX) };
-        let (min, max) = (self.min.unwrap_or(least), self.max.unwrap_or(greatest));
-        let first = if increment < 0 { max } else { min };
-        let start = self.start.unwrap_or(first);
-        Sequence { name, start, increment, min, max, cycle: self.cycle, last: None }
-    }
+/// The sequence that options describe: by default from 1 upwards, or from -1 downwards.
+fn described(options: &Options, name: String) -> Sequence {
+    let increment = options.increment.unwrap_or(1);
+    let (least, greatest) = if increment < 0 { (i64::MIN, -1) } else { (1, i64::MAX) };
+    let (min, max) = (options.min.unwrap_or(least), options.max.unwrap_or(greatest));
+    let first = if increment < 0 { max } else { min };
+    let start = options.start.unwrap_or(first);
+    Sequence { name, start, increment, min, max, cycle: options.cycle, last: None }
 }
 
 /// Runs a CREATE SEQUENCE.
@@ -40,21 +38,19 @@ pub(crate) fn create(session: &Session, create: CreateSequence) -> Result<QueryR
         let QualifiedName { schema, name } = place(session, &txn.view(), &name)?;
         // Names that differ only in case are the same name.
         let same = find_name(&txn.view().sequence_names(&schema), &name);
-        txn.create_sequence(&schema, options.sequence(same.unwrap_or(name)), if_exists)
+        txn.create_sequence(&schema, described(&options, same.unwrap_or(name)), if_exists)
     })?;
     Ok(QueryResult::changed(None, "CREATE SEQUENCE"))
 }
 
-impl Change {
-    fn apply(&self, sequence: &mut Sequence) {
-        sequence.start = self.start.unwrap_or(sequence.start);
-        sequence.increment = self.increment.unwrap_or(sequence.increment);
-        sequence.min = self.min.unwrap_or(sequence.min);
-        sequence.max = self.max.unwrap_or(sequence.max);
-        sequence.cycle = self.cycle.unwrap_or(sequence.cycle);
-        if self.restart {
-            sequence.last = None;
-        }
+fn apply(change: &Change, sequence: &mut Sequence) {
+    sequence.start = change.start.unwrap_or(sequence.start);
+    sequence.increment = change.increment.unwrap_or(sequence.increment);
+    sequence.min = change.min.unwrap_or(sequence.min);
+    sequence.max = change.max.unwrap_or(sequence.max);
+    sequence.cycle = change.cycle.unwrap_or(sequence.cycle);
+    if change.restart {
+        sequence.last = None;
     }
 }
 
@@ -67,7 +63,7 @@ pub(crate) fn change(session: &Session, alter: AlterSequence) -> Result<QueryRes
         match found {
             Some(sequence) => {
                 let mut changed = Sequence::clone(&sequence);
-                alter.change.apply(&mut changed);
+                apply(&alter.change, &mut changed);
                 txn.advance_sequence(&schema, changed)
             }
             None if alter.if_exists => Ok(()),

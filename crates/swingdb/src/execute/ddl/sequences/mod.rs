@@ -8,9 +8,9 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`text::sequences`](crate::sql::text::sequences) | the statements |
+//! | [`text::sequences`](swingdb_sql::text::sequences) | the statements |
 //! | [`define`] | CREATE, ALTER, DROP, SHOW |
-//! | [`bind::sequences`](crate::sql::bind::sequences) | which sequences a statement means |
+//! | [`bind::sequences`](swingdb_sql::bind::sequences) | which sequences a statement means |
 //! | [`session::sequences`](crate::session::sequences) | `nextval` and `currval` |
 
 pub(crate) mod define;

@@ -1,0 +1,7 @@
+//! Shared ground for all that works on syntax trees: walking, building, names.
+
+pub mod build;
+pub mod create;
+pub mod names;
+pub(crate) mod stars;
+pub(crate) mod walk;

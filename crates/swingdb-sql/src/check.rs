@@ -1,0 +1,134 @@
+//! CHECK constraints, compiled with the query engine: [`SqlChecker`].
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::MemTable;
+use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan, Volatility};
+use datafusion::sql::sqlparser::ast::{Query, Statement, VisitorMut};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::types::sql_names::sql_name;
+use swingdb_store::{Check, Checker, Table, Test, WriteTxn, checked_schema};
+
+use crate::ast::names::CATALOG;
+use crate::ast::walk::walk_mut;
+use crate::bind::catalogs::{Source, View};
+use crate::engine;
+use crate::planner::Planner;
+use crate::text::parser;
+
+/// Compiles the conditions of tables with the query engine.
+pub struct SqlChecker;
+
+impl Checker for SqlChecker {
+    fn compile(&self, txn: &WriteTxn, table: &Table, check: &Check) -> Result<Test> {
+        let main =
+            Source { name: CATALOG.to_string(), catalog: txn.view(), store: txn.store().clone() };
+        let mut view = View {
+            main,
+            database_name: None,
+            attached: Arc::default(),
+            registered: Arc::default(),
+            extra: BTreeMap::new(),
+            temp: None,
+            outer: None,
+            defined: None,
+        };
+        let schema = checked_schema(table, check);
+        let condition = Condition::plan(&mut view, table.name(), &schema, &check.sql)?;
+        let engine = engine::base_state()?;
+        let test = engine.create_physical_expr(condition.expr, &condition.schema)?;
+        Ok(Arc::new(move |batch: &RecordBatch| {
+            let answers = test.evaluate(batch)?.into_array(batch.num_rows())?;
+            // A condition that is NULL whatever the row.
+            let Some(answers) = answers.as_boolean_opt() else { return Ok(None) };
+            Ok((0..answers.len()).find(|row| answers.is_valid(*row) && !answers.value(*row)))
+        }))
+    }
+}
+
+/// A condition as the query engine understands it.
+pub struct Condition {
+    /// Over the columns of the table.
+    pub expr: PlanExpr,
+    schema: DFSchema,
+}
+
+impl Condition {
+    /// Plans the text of a condition on the rows of a table.
+    pub fn plan(view: &mut View, table: &str, schema: &SchemaRef, sql: &str) -> Result<Self> {
+        let rows = MemTable::try_new(Arc::clone(schema), vec![Vec::new()])?;
+        view.extra.insert(table.to_string(), Arc::new(rows));
+        let planner = Planner::new(view, engine::base_state()?);
+        let name = table.replace('"', "\"\"");
+        let text = format!("SELECT ({sql}) AS value FROM \"{name}\"");
+        let mut query = parser::parse_query(&text)?;
+        let refused = |why: &str| Error::plan(format!("CHECK ({sql}): {why}"));
+        // Before anything is looked up: a condition means the same in every session, and a file in
+        // it would be opened whatever its session may do.
+        if has_subquery(&mut query) {
+            return Err(refused("subqueries are not possible"));
+        }
+        planner.prepare(&mut query)?;
+        let only_row = || refused("only a condition on the columns of one row is possible");
+        let plan = planner.plan(query)?;
+        let LogicalPlan::Projection(projection) = &plan else { return Err(only_row()) };
+        let [expr] = projection.expr.as_slice() else {
+            return Err(refused("only one condition is possible"));
+        };
+        if !matches!(projection.input.as_ref(), LogicalPlan::TableScan(_)) {
+            return Err(only_row());
+        }
+        refuse_changing(expr, &refused)?;
+        // Types are settled, and what queries compute otherwise than the engine by itself.
+        let engine = engine::base_state()?;
+        let options = engine.config_options();
+        let plan = engine.analyzer().execute_and_check(plan, options, |_, _| {})?;
+        let LogicalPlan::Projection(projection) = plan else { return Err(only_row()) };
+        let Some(expr) = projection.expr.into_iter().next() else { return Err(only_row()) };
+        let (expr, schema) = (expr.unalias(), projection.input.schema().as_ref().clone());
+        match expr.get_type(&schema)? {
+            DataType::Boolean | DataType::Null => Ok(Self { expr, schema }),
+            other => Err(refused(&format!("its type is {}, not BOOLEAN", sql_name(&other)))),
+        }
+    }
+}
+
+/// Whether there is a query inside of the query.
+pub(crate) fn has_subquery(query: &mut Statement) -> bool {
+    struct Count(usize);
+    impl VisitorMut for Count {
+        type Break = ();
+        fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+            self.0 += 1;
+            if self.0 > 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    walk_mut(query, &mut Count(0)).is_break()
+}
+
+/// Refuses what gives another answer at another time or depends on other rows.
+fn refuse_changing(expr: &PlanExpr, refused: &dyn Fn(&str) -> Error) -> Result<()> {
+    let mut found = None;
+    expr.apply(|part| {
+        match part {
+            PlanExpr::ScalarFunction(call)
+                if call.func.signature().volatility != Volatility::Immutable =>
+            {
+                found = Some(format!("{}() may give another value later", call.name()));
+            }
+            PlanExpr::ScalarSubquery(_) | PlanExpr::Exists(_) | PlanExpr::InSubquery(_) => {
+                found = Some("subqueries are not possible".to_string());
+            }
+            PlanExpr::Placeholder(_) => found = Some("parameters are not possible".to_string()),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    found.map_or(Ok(()), |why| Err(refused(&why)))
+}

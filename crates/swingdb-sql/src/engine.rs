@@ -1,0 +1,276 @@
+//! The query engine's part that all sessions share: functions, optimizer rules, memory.
+//!
+//! Building DataFusion's registries costs a noticeable part of a millisecond, so it is done once a
+//! process, with the first statement; a session's state is a copy that shares them.
+
+use std::sync::{Arc, OnceLock};
+
+use datafusion::execution::SessionStateDefaults;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::planner::ExprPlanner;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::prelude::SessionConfig;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::{cancel, threads};
+use swingdb_common::time::zones::Zone;
+use swingdb_common::types::sql_names;
+use swingdb_functions::aggregates::average::exact_average;
+use swingdb_functions::aggregates::extremes::{greatest_of_groups, least_of_groups};
+use swingdb_functions::aggregates::sum::checked_sum;
+use swingdb_functions::bounded::MemoryLeft;
+
+use crate::analyze::asof;
+use crate::analyze::asof::AsofJoins;
+use crate::analyze::decorrelate::only_element::only_element;
+use crate::analyze::decorrelate::rule::DependentJoins;
+use crate::analyze::equality::keys::Equality;
+use crate::analyze::lambda_types::LambdaTypes;
+use crate::analyze::settled::Settled;
+use crate::ast::names::{CATALOG, SCHEMA};
+use crate::bind::functions::once;
+use crate::optimize::asof_filters::AsofFilters;
+use crate::optimize::conditions_down::ConditionsDown;
+use crate::optimize::cross_joins::CrossJoins;
+use crate::optimize::equal_keys::EqualKeys;
+use crate::optimize::functional_dependencies::{Dependencies, DistinctGroups};
+use crate::optimize::grouping_sets::GROUPING_SETS;
+use crate::optimize::join_order::JoinOrder;
+use crate::optimize::lambda_nulls::LambdaNulls;
+use crate::optimize::not_in::Membership;
+use crate::optimize::offset_sums::OFFSET_SUMS;
+use crate::optimize::steps::in_steps;
+use crate::optimize::unseen_order::UnseenOrder;
+use crate::options::{BATCH_ROWS, machine};
+use crate::physical::aggregate_statistics::FromStatistics;
+use crate::physical::dynamic_filters::HandDown;
+use crate::physical::insertion_order::InOrder;
+use crate::physical::lost_order::LostOrder;
+use crate::physical::query_planner::OwnOperators;
+use crate::physical::settled_order::SettledOrder;
+use crate::physical::shared::rule::ShareRows;
+use crate::physical::slices::InSlices;
+use crate::physical::sorted_limits::WholeOrder;
+use crate::plan::aggregate_calls::Aggregates;
+use crate::plan::operators::Operators;
+
+/// Bytes of the smaller side of a join up to which it is put into one hash table for all threads.
+const COLLECTED_BYTES: usize = 96 << 20;
+/// Its rows, where bytes are not known.
+const COLLECTED_ROWS: usize = 2_000_000;
+/// Range of whole keys up to which a join uses an array instead of a hash table: 4 bytes a key.
+const ARRAY_KEYS: usize = 8 << 20;
+/// Share of a wider range that must be taken for that.
+const ARRAY_DENSITY: f64 = 0.1;
+
+/// What the sessions of one process share. A forked child makes its own: another thread of the
+/// parent may have held a lock inside (of the memory pool, for one), and the child would wait for
+/// it for ever.
+struct Base {
+    pid: u32,
+    state: SessionState,
+    next: OnceLock<Box<Base>>,
+}
+
+/// A session state with the default configuration, to be copied and adjusted.
+pub fn base_state() -> Result<&'static SessionState> {
+    static FIRST: OnceLock<Box<Base>> = OnceLock::new();
+    let pid = std::process::id();
+    let mut cell = &FIRST;
+    loop {
+        let base = match cell.get() {
+            Some(base) => base,
+            None => {
+                let made = Box::new(Base { pid, state: build_state()?, next: OnceLock::new() });
+                cell.get_or_init(|| made)
+            }
+        };
+        if base.pid == pid {
+            return Ok(&base.state);
+        }
+        cell = &base.next;
+    }
+}
+
+fn build_state() -> Result<SessionState> {
+    cancel::reach_tasks();
+    let environment = runtime_env(default_memory_limit())?;
+    let mut config = default_config(threads::configured()?);
+    functions_ask(&mut config, &environment);
+    let builder = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(environment)
+        .with_scalar_functions(scalar_functions())
+        .with_higher_order_functions(swingdb_functions::of_lambdas())
+        .with_aggregate_functions(aggregate_functions())
+        .with_window_functions(swingdb_functions::of_windows())
+        .with_expr_planners(expr_planners())
+        .with_table_function_list(SessionStateDefaults::default_table_functions());
+    let builder = builder
+        .with_optimizer_rules(optimizer_rules())
+        .with_physical_optimizer_rules(physical_rules());
+    // Behind the engine's own rules: types must be settled.
+    let builder = builder.with_analyzer_rule(Arc::new(LambdaTypes));
+    let builder = builder.with_analyzer_rule(Arc::new(DependentJoins));
+    let builder = builder.with_analyzer_rule(Arc::new(Settled));
+    let builder = builder.with_analyzer_rule(Arc::new(Equality));
+    let builder = builder.with_analyzer_rule(Arc::new(AsofJoins));
+    let mut state = builder.with_query_planner(Arc::new(OwnOperators)).build();
+    for (name, function) in swingdb_files::table::functions() {
+        state.register_udtf(name, function);
+    }
+    Ok(state)
+}
+
+/// DataFusion's rules and our own.
+fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![Arc::new(UnseenOrder)];
+    for rule in Optimizer::new().rules {
+        if Dependencies::matter_to(rule.name()) {
+            rules.push(Arc::new(Dependencies) as _);
+        }
+        match rule.name() {
+            ConditionsDown::NAME => {
+                rules.push(Arc::new(AsofFilters) as _);
+                rules.push(Arc::new(ConditionsDown::default()) as _);
+                // Conditions must be at their relations already, and projections not yet between
+                // the joins.
+                rules.push(Arc::new(JoinOrder) as _);
+                rules.push(Arc::new(OFFSET_SUMS) as _);
+                rules.push(Arc::new(GROUPING_SETS) as _);
+            }
+            CrossJoins::NAME => rules.push(Arc::new(CrossJoins(rule)) as _),
+            DistinctGroups::NAME => rules.push(Arc::new(DistinctGroups(rule)) as _),
+            "decorrelate_predicate_subquery" => rules.extend([Arc::new(Membership) as _, rule]),
+            // Behind those that make joins of subqueries.
+            EqualKeys::NAME => {
+                rules.push(Arc::new(Equality) as _);
+                rules.push(Arc::new(EqualKeys::default()) as _);
+            }
+            _ => rules.push(rule),
+        }
+    }
+    rules.push(Arc::new(LambdaNulls) as _);
+    in_steps(rules)
+}
+
+/// DataFusion's rules for physical plans, with ours in place of those that mistake columns.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = Vec::new();
+    for rule in PhysicalOptimizer::new().rules {
+        match HandDown::instead_of(rule.name()) {
+            Some(ours) if ours.is_last() => {
+                rules.push(Arc::new(WholeOrder) as _);
+                rules.push(Arc::new(ours) as _);
+            }
+            Some(ours) => rules.push(Arc::new(ours) as _),
+            None if rule.name() == FromStatistics::NAME => {
+                rules.push(Arc::new(FromStatistics(rule)) as _);
+            }
+            None if rule.name() == SettledOrder::NAME => {
+                rules.push(Arc::new(SettledOrder(rule)) as _);
+            }
+            None if rule.name() == LostOrder::NAME => rules.push(Arc::new(LostOrder(rule)) as _),
+            None => rules.push(rule),
+        }
+    }
+    rules.push(Arc::new(InOrder));
+    rules.push(Arc::new(ShareRows));
+    rules.push(Arc::new(InSlices));
+    rules
+}
+
+/// What plans operators of certain types: ours before the engine's.
+fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
+    let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(Operators), Arc::new(Aggregates)];
+    planners.extend(SessionStateDefaults::default_expr_planners());
+    planners
+}
+
+/// The engine's functions, and our own.
+fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
+    let mut all = SessionStateDefaults::default_scalar_functions();
+    all.push(Arc::new(asof::mark()));
+    all.push(Arc::new(only_element()));
+    all.push(Arc::new(sql_names::type_of()));
+    all.extend(swingdb_functions::of_rows(&aggregate_functions()).map(Arc::new));
+    all.push(Arc::new(once::function()));
+    all
+}
+
+/// The engine's functions, with a sum that does not wrap around, an exact average, and extremes
+/// that know NaN.
+fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
+    let mut all = SessionStateDefaults::default_aggregate_functions();
+    all.retain(|function| !matches!(function.name(), "sum" | "min" | "max"));
+    for average in all.iter_mut().filter(|function| function.name() == "avg") {
+        *average = Arc::new(exact_average(Arc::clone(average)));
+    }
+    all.extend([checked_sum(), least_of_groups(), greatest_of_groups()].map(Arc::new));
+    swingdb_functions::of_groups(&mut all);
+    all
+}
+
+/// The configuration of a new session, whose statements may use so many threads.
+fn default_config(threads: usize) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_batch_size(BATCH_ROWS)
+        .with_target_partitions(threads)
+        .with_default_catalog_and_schema(CATALOG, SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true);
+    let options = config.options_mut();
+    // Identifiers keep their case; sql::idents matches them without regard to it.
+    options.sql_parser.enable_ident_normalization = false;
+    // 0.1 is a tenth, as in DuckDB, and not the nearest binary fraction.
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.default_null_ordering = "nulls_last".to_string();
+    options.execution.time_zone = Some(Zone::UTC.to_string());
+    // An ORDER BY is left out where nobody sees the order, not in each query of FROM.
+    options.sql_parser.enable_subquery_sort_elimination = false;
+    // The larger side of a join is only cut into partitions where the smaller one is large: cutting
+    // costs more than building one hash table alone.
+    options.optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES;
+    options.optimizer.hash_join_single_partition_threshold_rows = COLLECTED_ROWS;
+    options.execution.perfect_hash_join_small_build_threshold = ARRAY_KEYS;
+    options.execution.perfect_hash_join_min_key_density = ARRAY_DENSITY;
+    // The engine derives whether `x IS TRUE` can be NULL in two ways that differ.
+    options.execution.skip_physical_aggregate_schema_check = true;
+    config
+}
+
+/// Memory the operators of all sessions may use together unless told otherwise: 80 % of what this
+/// process may use.
+pub fn default_memory_limit() -> usize {
+    const FALLBACK: usize = 4 << 30;
+    let total = machine::memory().and_then(|bytes| usize::try_from(bytes).ok());
+    total.map_or(FALLBACK, |bytes| bytes / 5 * 4)
+}
+
+/// A session state whose operators and functions share `limit` bytes.
+pub fn with_memory_limit(state: &SessionState, limit: usize) -> Result<SessionState> {
+    let environment = runtime_env(limit)?;
+    let mut config = state.config().clone();
+    functions_ask(&mut config, &environment);
+    let builder = SessionStateBuilder::new_from_existing(state.clone());
+    Ok(builder.with_config(config).with_runtime_env(environment).build())
+}
+
+/// Lets functions ask the environment's memory pool.
+fn functions_ask(config: &mut SessionConfig, environment: &RuntimeEnv) {
+    let pool = Arc::clone(&environment.memory_pool);
+    config.options_mut().extensions.insert(MemoryLeft(pool));
+}
+
+/// A runtime environment whose operators may hold `limit` bytes together; beyond that sorts and
+/// aggregations spill to temporary files, and what cannot spill fails with an error.
+fn runtime_env(limit: usize) -> Result<Arc<RuntimeEnv>> {
+    const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN;
+    let pool: Arc<dyn MemoryPool> =
+        Arc::new(TrackConsumersPool::new(FairSpillPool::new(limit), NAMED_CONSUMERS));
+    RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().map_err(Error::from)
+}

@@ -1,0 +1,34 @@
+//! SQL: from a text to an executable plan, stage by stage.
+//!
+//! | stage | from | to | may know |
+//! |---|---|---|---|
+//! | [`text`] | characters | statements | the text |
+//! | [`desugar`] | syntax tree | syntax tree, short forms written out | one statement |
+//! | [`bind`] | syntax tree | syntax tree, every name resolved | one state of the catalogs |
+//! | [`plan`] | syntax tree | logical plan | functions, operators |
+//! | [`analyze`] | logical plan | logical plan, types settled | the plan |
+//! | [`optimize`] | logical plan | logical plan, faster | also statistics |
+//! | [`physical`] | logical plan | execution plan | also partitions |
+//!
+//! Below the stages lie [`ast`], [`nodes`], [`options`] and [`scan`], which they share; above them
+//! [`planner`], which takes a statement through binding and planning, and [`engine`], which lists
+//! the rules of the later stages in their order. A stage uses those before it only;
+//! `tools/check_layers.py` sees to it. Nothing here knows a session: the crate `swingdb` above
+//! takes a statement through the stages, and carries the plan out.
+
+#![forbid(unsafe_code)]
+
+mod analyze;
+pub mod ast;
+pub mod bind;
+pub mod check;
+mod desugar;
+pub mod engine;
+mod nodes;
+mod optimize;
+pub mod options;
+mod physical;
+pub mod plan;
+pub mod planner;
+pub mod scan;
+pub mod text;

@@ -1,0 +1,48 @@
+//! The settings of a session and their values, as they are shown.
+
+use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::execution::session_state::SessionState;
+use swingdb_common::time::zones::Zone;
+
+use crate::options::limits::{Limits, show_timeout};
+
+/// Names and values of all settings: ours first, then the engine's.
+pub fn all(state: &SessionState) -> Vec<(String, String)> {
+    let mut all = own(state);
+    for entry in state.config().options().entries() {
+        all.push((entry.key, entry.value.unwrap_or_else(|| "NULL".to_string())));
+    }
+    all
+}
+
+/// Those of our own.
+pub(crate) fn own(state: &SessionState) -> Vec<(String, String)> {
+    let limits = Limits::of(state.config());
+    let number = |limit: Option<u64>| limit.unwrap_or_default().to_string();
+    vec![
+        ("threads".to_string(), state.config().target_partitions().to_string()),
+        ("memory_limit".to_string(), memory_limit(state)),
+        ("timezone".to_string(), Zone::of(state.config_options()).to_string()),
+        ("enable_external_access".to_string(), limits.external_access.to_string()),
+        ("lock_configuration".to_string(), limits.locked.to_string()),
+        ("statement_timeout".to_string(), show_timeout(limits.statement_timeout)),
+        ("max_result_rows".to_string(), number(limits.max_result_rows)),
+        ("max_result_bytes".to_string(), number(limits.max_result_bytes)),
+    ]
+}
+
+/// The type of a setting's value.
+pub(crate) fn input_type(name: &str) -> &'static str {
+    match name {
+        "threads" | "max_result_rows" | "max_result_bytes" => "BIGINT",
+        "enable_external_access" | "lock_configuration" => "BOOLEAN",
+        _ => "VARCHAR",
+    }
+}
+
+fn memory_limit(state: &SessionState) -> String {
+    match state.runtime_env().memory_pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => bytes.to_string(),
+        _ => "unlimited".to_string(),
+    }
+}

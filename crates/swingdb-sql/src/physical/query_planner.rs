@@ -1,0 +1,34 @@
+//! From the optimized logical plan to the physical one: the engine's planner, and our operators.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::Result;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+
+use crate::physical::asof::planner::AsofPlanner;
+use crate::physical::shared::planner::MaterializePlanner;
+use crate::plan::shared_parts;
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub(crate) struct OwnOperators;
+
+#[async_trait]
+impl QueryPlanner for OwnOperators {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = shared_parts::of_equals(plan.clone())?;
+        let own: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> =
+            vec![Arc::new(AsofPlanner), Arc::new(MaterializePlanner)];
+        let planner = DefaultPhysicalPlanner::with_extension_planners(own);
+        planner.create_physical_plan(&plan, session).await
+    }
+}

@@ -1,0 +1,136 @@
+//! Orders and limits that later rules must leave where they are: [`SettledOrder`].
+//!
+//! The query engine's rule that sees to it that operators get their rows in order takes other
+//! orders away, and moves sorts down. But
+//!
+//! - a sort below `LIMIT`, `OFFSET`, `list(x)`, `row_number() OVER ()` or the end of a query says
+//!   which rows these get first, although none of them asks for an order
+//!   (apache/datafusion#23534),
+//! - a sort above a LIMIT orders the rows that it leaves; below it, it would make others of them
+//!   (apache/datafusion#24958, #25408).
+//!
+//! So while that rule runs, a [`FenceExec`] stands above each of both. It asks for the order of
+//! what is below it, and nothing moves through it.
+
+pub(crate) mod fence;
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::OrderingRequirements;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::union::UnionExec;
+
+use crate::physical::insertion_order::takes_rows_as_they_come;
+use crate::physical::settled_order::fence::FenceExec;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// The engine's rule that enforces orders and distributions, between fences. See the
+/// [module documentation](self).
+#[derive(Debug)]
+pub(crate) struct SettledOrder(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+
+impl SettledOrder {
+    /// The name of the rule, its own and that of the one it stands for.
+    pub(crate) const NAME: &str = "EnsureRequirements";
+}
+
+impl PhysicalOptimizerRule for SettledOrder {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        let fenced = fenced(&plan, OrderContext { seen: true, sorted: false })?;
+        unfenced(self.0.optimize(fenced, config)?)
+    }
+}
+
+/// Where an operator stands.
+#[derive(Clone, Copy)]
+struct OrderContext {
+    /// Whether somebody sees in which order its rows come.
+    seen: bool,
+    /// Whether something above asks for an order, which might move down.
+    sorted: bool,
+}
+
+fn fenced(plan: &Plan, place: OrderContext) -> Result<Plan> {
+    let children = plan.children();
+    let mut renewed = Vec::with_capacity(children.len());
+    for (at, child) in children.into_iter().enumerate() {
+        let sorted = place.sorted || plan.is::<SortExec>() || asks(plan, at);
+        let seen = is_seen(plan, at, place.seen);
+        renewed.push(fenced(child, OrderContext { seen, sorted })?);
+    }
+    let changed = plan.children().into_iter().zip(&renewed).any(|(a, b)| !Arc::ptr_eq(a, b));
+    let renewed = match changed {
+        true => replace_children_if_necessary(Arc::clone(plan), renewed)?,
+        false => Arc::clone(plan),
+    };
+    if let Some(sort) = renewed.downcast_ref::<SortExec>() {
+        let order = OrderingRequirements::from(sort.expr().clone());
+        return Ok(match place.seen {
+            true => Arc::new(FenceExec::new(renewed, Some(order))),
+            false => renewed,
+        });
+    }
+    Ok(match is_limit(&renewed) && place.sorted {
+        true => Arc::new(FenceExec::new(renewed, None)),
+        false => renewed,
+    })
+}
+
+fn is_limit(plan: &Plan) -> bool {
+    plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>()
+}
+
+/// Whether an operator asks for an order of its child at a place.
+fn asks(plan: &Plan, at: usize) -> bool {
+    plan.required_input_ordering().get(at).is_some_and(Option::is_some)
+}
+
+/// Whether the order of the rows of a child at a place can be seen: `seen` says that of the
+/// operator's own rows.
+fn is_seen(plan: &Plan, at: usize, seen: bool) -> bool {
+    if is_limit(plan) || plan.is::<AnalyzeExec>() {
+        return true;
+    }
+    if plan.is::<AggregateExec>() {
+        return takes_rows_as_they_come(plan);
+    }
+    // What it asks for is kept without a fence.
+    if asks(plan, at) || plan.is::<SortExec>() {
+        return false;
+    }
+    if takes_rows_as_they_come(plan) {
+        return true;
+    }
+    if plan.is::<UnionExec>() {
+        return seen;
+    }
+    let is_alone = plan.children().len() == 1 || plan.is::<ScalarSubqueryExec>();
+    seen && is_alone && plan.maintains_input_order().get(at) == Some(&true)
+}
+
+fn unfenced(plan: Plan) -> Result<Plan> {
+    let opened = plan.transform_up(|node| match node.downcast_ref::<FenceExec>() {
+        Some(fence) => Ok(Transformed::yes(Arc::clone(fence.input()))),
+        None => Ok(Transformed::no(node)),
+    });
+    opened.data()
+}

@@ -1,0 +1,38 @@
+//! Subqueries that draw random numbers, or take those of a sequence, and are used as a value.
+//!
+//! The engine runs subqueries once that are written the same: `(SELECT random()) = (SELECT
+//! random())` would be true. So each gets a name of its own. It runs once all the same wherever its
+//! value is used.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Result, TableReference};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, Subquery};
+
+use crate::nodes::expressions::{any_node, any_part};
+use crate::plan::drawn_once;
+
+/// Whether this is such a subquery. Correlated ones become joins, each of its own.
+pub(crate) fn is_concerned(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarSubquery(Subquery { subquery, outer_ref_columns, .. }) => {
+            let draws = any_node(subquery, |node| any_part(node, drawn_once::is_draw));
+            outer_ref_columns.is_empty() && draws.unwrap_or(true)
+        }
+        _ => false,
+    }
+}
+
+/// The subquery under a name that no other has.
+pub(crate) fn rewrite(expr: Expr) -> Result<Transformed<Expr>> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let Expr::ScalarSubquery(Subquery { subquery, outer_ref_columns, spans }) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let name = format!("\u{1}drawn {}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let plan = LogicalPlanBuilder::from(subquery).alias(TableReference::bare(name))?.build()?;
+    let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns, spans };
+    Ok(Transformed::yes(Expr::ScalarSubquery(subquery)))
+}

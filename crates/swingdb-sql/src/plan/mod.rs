@@ -1,0 +1,36 @@
+//! Planning: what the query engine's planner asks of us while it makes a logical plan of a bound
+//! statement, and rewrites of that plan before types are settled.
+//!
+//! [`rewrite`] lists the rewrites that make a plan mean what the text says. [`operators`] and
+//! [`aggregate_calls`] plan what the engine does not know; [`size`] refuses plans too large to
+//! walk; [`shared_parts`] finds what is computed once.
+
+pub(crate) mod absent_rows;
+pub(crate) mod aggregate_calls;
+pub(crate) mod calls_by_type;
+pub(crate) mod dates;
+pub(crate) mod decimals_and_floats;
+pub(crate) mod drawn_once;
+pub(crate) mod drawn_subqueries;
+pub(crate) mod durations;
+pub(crate) mod empty_subqueries;
+pub(crate) mod lengths;
+pub(crate) mod mixed_unions;
+pub(crate) mod moments;
+pub(crate) mod operators;
+pub(crate) mod outer_aggregates;
+pub(crate) mod patterns;
+pub(crate) mod point_series;
+pub(crate) mod range_frames;
+pub(crate) mod recursive_json;
+pub(crate) mod refused_casts;
+pub(crate) mod repeated;
+pub(crate) mod rewrite;
+pub(crate) mod set_operations;
+pub mod shared_parts;
+pub(crate) mod size;
+pub(crate) mod structs;
+pub(crate) mod uuid_places;
+pub(crate) mod uuids;
+pub(crate) mod value_rows;
+pub(crate) mod withs;

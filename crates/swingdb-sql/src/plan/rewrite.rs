@@ -1,0 +1,96 @@
+//! Plans the query engine makes of a statement, changed into ones that mean what the text says.
+//!
+//! Each part knows one thing the engine plans otherwise than SQL has it, or cannot plan. They run
+//! on the plan as it comes from the syntax tree, before types are settled and anything is
+//! optimized.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+use crate::nodes::expressions::{any_node, rewrite_parts};
+use crate::plan::{
+    absent_rows, calls_by_type, dates, decimals_and_floats, drawn_once, drawn_subqueries,
+    durations, empty_subqueries, lengths, mixed_unions, outer_aggregates, patterns, range_frames,
+    recursive_json, refused_casts, set_operations, structs, uuids, value_rows,
+};
+
+/// The plan with all rewrites of this module applied, in subqueries too.
+pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let has_uuids = any_node(&plan, uuids::are_in)?;
+    // What says where UUIDs are, or that a value may be NULL, has to reach the nodes above.
+    let mut says = false;
+    let changed = plan.transform_up_with_subqueries(|node| {
+        let node = if says { node.recompute_schema()? } else { node };
+        let node = drawn_once::rewrite(outer_aggregates::check(node)?)?;
+        let node = node.transform_data(|node| rewrite_expressions(node, has_uuids))?;
+        let node = node.transform_data(|node| match has_uuids {
+            true => uuids::of_node(node),
+            false => Ok(Transformed::no(node)),
+        })?;
+        says |= has_uuids && node.transformed && uuids::says(&node.data);
+        says |= node.transformed && absent_rows::are_in(&node.data);
+        node.transform_data(|node| match node {
+            LogicalPlan::Join(join) if set_operations::is_all(&join) => {
+                let join = decimals_and_floats::rewrite_join(join).data;
+                set_operations::count_duplicates(&join).map(Transformed::yes)
+            }
+            LogicalPlan::Join(join) => {
+                Ok(decimals_and_floats::rewrite_join(join).update_data(LogicalPlan::Join))
+            }
+            LogicalPlan::Union(union) => decimals_and_floats::rewrite_union(union),
+            LogicalPlan::Values(list) => value_rows::rewrite(list),
+            LogicalPlan::Window(window) => range_frames::rewrite(window),
+            LogicalPlan::RecursiveQuery(query) => recursive_json::rewrite(query),
+            other => Ok(Transformed::no(other)),
+        })
+    });
+    mixed_unions::settle(changed?.data)
+}
+
+fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed<LogicalPlan>> {
+    let others_are = |part: &Expr| {
+        lengths::is_concerned(part)
+            || dates::is_concerned(part)
+            || durations::is_concerned(part)
+            || decimals_and_floats::is_concerned(part)
+            || empty_subqueries::is_concerned(part)
+            || calls_by_type::is_concerned(part)
+            || patterns::is_concerned(part)
+            || drawn_subqueries::is_concerned(part)
+            || refused_casts::is_concerned(part)
+            || structs::is_concerned(part)
+            || absent_rows::is_concerned(part)
+    };
+    let is_concerned = |part: &Expr| others_are(part) || has_uuids && uuids::is_concerned(part);
+    rewrite_parts(plan, is_concerned, |part, schema| {
+        let part = match has_uuids && uuids::is_concerned(&part) {
+            true => uuids::rewrite(part, schema)?,
+            false if drawn_subqueries::is_concerned(&part) => drawn_subqueries::rewrite(part)?,
+            false => Transformed::no(part),
+        };
+        part.transform_data(|part| {
+            Ok(match part {
+                call if lengths::is_concerned(&call) => lengths::rewrite(call, schema),
+                epoch if durations::is_concerned(&epoch) => durations::rewrite(epoch, schema),
+                empty if empty_subqueries::is_concerned(&empty) => {
+                    empty_subqueries::rewrite(empty)?
+                }
+                text if patterns::is_concerned(&text) => patterns::rewrite(text),
+                call if calls_by_type::is_concerned(&call) => {
+                    calls_by_type::check(&call, schema)?;
+                    calls_by_type::rewrite(call, schema)
+                }
+                cast if refused_casts::is_concerned(&cast) => refused_casts::rewrite(cast, schema)?,
+                call if structs::is_concerned(&call) => structs::check(call)?,
+                value if absent_rows::is_concerned(&value) => {
+                    Transformed::yes(absent_rows::rewrite(value))
+                }
+                mixed if decimals_and_floats::is_concerned(&mixed) => {
+                    decimals_and_floats::rewrite(mixed, schema)
+                }
+                other => dates::rewrite(other, schema),
+            })
+        })
+    })
+}

@@ -1,0 +1,17 @@
+//! Tables as the query engine sees them: what is read of which segments, and what is known of their
+//! rows beforehand.
+//!
+//! [`table`] is the provider of a table, [`source`] and [`stream`] its scan, [`disk`] what of it is
+//! on a disk still. [`statistics`], [`distinct`] and [`sample`] tell the optimizer how many rows
+//! and values to expect; [`pruning`] and [`filter`] leave segments and rows out.
+
+pub(crate) mod disk;
+pub(crate) mod distinct;
+pub(crate) mod filter;
+pub mod named;
+pub(crate) mod pruning;
+pub(crate) mod sample;
+pub mod source;
+pub(crate) mod statistics;
+pub(crate) mod stream;
+pub mod table;

@@ -1,0 +1,88 @@
+//! Plans that name their tables instead of holding them.
+//!
+//! A plan that is kept for later must not hold versions of tables: their memory would stay. So the
+//! scans of a plan get the names of their tables ([`with_names`]), and later the tables that have
+//! these names then ([`with_tables`]).
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{LogicalPlan, TableScan, TableSource};
+use swingdb_common::error::{Error, Result};
+use swingdb_store::Catalog;
+
+use crate::scan::table::SwingTable;
+
+/// Stands for a table of a catalog.
+struct NamedTable {
+    schema: SchemaRef,
+    schema_name: String,
+    name: String,
+    with_row_id: bool,
+}
+
+impl TableSource for NamedTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// The plan with names for its tables; `None` if it reads anything but tables of this catalog.
+pub fn with_names(plan: LogicalPlan, catalog: &Catalog) -> Result<Option<LogicalPlan>> {
+    let mut reads_others = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            reads_others |= named(scan, catalog).is_none();
+        }
+        Ok(if reads_others { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if reads_others {
+        return Ok(None);
+    }
+    let plan = plan.transform_up_with_subqueries(|node| {
+        Ok(match node {
+            LogicalPlan::TableScan(scan) => match named(&scan, catalog) {
+                Some(source) => with_source(scan, Arc::new(source)),
+                None => Transformed::no(LogicalPlan::TableScan(scan)),
+            },
+            other => Transformed::no(other),
+        })
+    });
+    Ok(Some(plan.data()?))
+}
+
+/// The plan with the tables that its names mean in this catalog, which must define the same as that
+/// which gave the names.
+pub fn with_tables(plan: LogicalPlan, catalog: &Catalog) -> Result<LogicalPlan> {
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };
+        let Some(named) = scan.source.downcast_ref::<NamedTable>() else {
+            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+        };
+        let table =
+            catalog.table(&named.schema_name, &named.name).map_err(DataFusionError::from)?;
+        let gone = || DataFusionError::from(Error::internal("a table of a kept plan is gone"));
+        let table = SwingTable::new(table.ok_or_else(gone)?, named.with_row_id);
+        Ok(with_source(scan, provider_as_source(Arc::new(table))))
+    });
+    Ok(plan.data()?)
+}
+
+fn named(scan: &TableScan, catalog: &Catalog) -> Option<NamedTable> {
+    let provider = source_as_provider(&scan.source).ok()?;
+    let read = provider.downcast_ref::<SwingTable>()?;
+    let table = read.table();
+    let (schema_name, name) = (table.schema_name().to_string(), table.name().to_string());
+    let known = catalog.table(&schema_name, &name).ok()??;
+    let schema = scan.source.schema();
+    let with_row_id = schema.fields().len() > table.schema().fields().len();
+    Arc::ptr_eq(&known, table).then_some(NamedTable { schema, schema_name, name, with_row_id })
+}
+
+fn with_source(mut scan: TableScan, source: Arc<dyn TableSource>) -> Transformed<LogicalPlan> {
+    scan.source = source;
+    Transformed::yes(LogicalPlan::TableScan(scan))
+}

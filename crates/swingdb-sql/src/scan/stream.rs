@@ -1,0 +1,230 @@
+//! One partition of a running scan: [`ScanStream`].
+//!
+//! **Cycle.** A scan, its stream and what it reads ahead share the state of one scan.
+
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::BatchCoalescer;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::execution::RecordBatchStream;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder};
+use futures::Stream;
+use swingdb_store::{RowId, Segment};
+
+use crate::options::BATCH_ROWS;
+use crate::scan::disk::DiskReads;
+use crate::scan::filter::RowFilter;
+use crate::scan::pruning::DynamicPruner;
+use crate::scan::source::{Morsel, SwingSource};
+
+/// What the partitions of one run share.
+pub(crate) struct Shared {
+    pub(crate) morsels: Arc<[Morsel]>,
+    pub(crate) next: AtomicUsize,
+    pub(crate) emitted: AtomicUsize,
+    pub(crate) disk: DiskReads,
+}
+
+/// See the [module documentation](self).
+pub(crate) struct ScanStream {
+    source: SwingSource,
+    shared: Arc<Shared>,
+    pruner: DynamicPruner,
+    filter: RowFilter,
+    /// Gathers what is left of filtered batches.
+    gathered: BatchCoalescer,
+    /// The one morsel to take, where each partition has its own.
+    own: Option<usize>,
+    /// What is left of the morsel in hand.
+    morsel: Morsel,
+    /// Rows this partition has emitted.
+    emitted: usize,
+    ended: bool,
+    baseline: BaselineMetrics,
+    morsels_read: Count,
+    morsels_pruned: Count,
+    rows_filtered: Count,
+    bytes_scanned: Count,
+}
+
+impl ScanStream {
+    pub(crate) fn new(source: SwingSource, shared: Arc<Shared>, partition: usize) -> Result<Self> {
+        let counter = |name| MetricBuilder::new(&source.metrics).counter(name, partition);
+        let limit = source.limit.unwrap_or(usize::MAX).max(1);
+        let target = BATCH_ROWS.min(limit);
+        let gathered = BatchCoalescer::new(Arc::clone(&source.schema), target);
+        Ok(Self {
+            pruner: DynamicPruner::new(&source.filters, Arc::clone(&source.table_schema)),
+            filter: RowFilter::new(&source.conditions, &source.filters, &source.table_schema)?,
+            gathered: gathered.with_biggest_coalesce_batch_size(Some(target / 2)),
+            own: source.parts.is_some().then_some(partition),
+            morsel: Morsel { place: 0, rows: 0..0 },
+            emitted: 0,
+            ended: false,
+            baseline: BaselineMetrics::new(&source.metrics, partition),
+            morsels_read: counter("morsels_read"),
+            morsels_pruned: counter("morsels_pruned"),
+            rows_filtered: counter("rows_filtered"),
+            bytes_scanned: counter("bytes_scanned"),
+            source,
+            shared,
+        })
+    }
+
+    /// Takes the next morsel that may matter, with its columns in memory; `false` when there is
+    /// none.
+    fn take_morsel(&mut self) -> Result<bool> {
+        loop {
+            let number = match &mut self.own {
+                Some(own) => std::mem::replace(own, usize::MAX),
+                None => self.shared.next.fetch_add(1, Ordering::Relaxed),
+            };
+            let Some(morsel) = self.shared.morsels.get(number) else {
+                self.shared.disk.note_done();
+                return Ok(false);
+            };
+            self.source.done.fetch_add(morsel.rows.len() as u64, Ordering::Relaxed);
+            let (_, segment) = &self.source.segments[morsel.place];
+            if self.pruner.keeps(segment) {
+                self.morsels_read.add(1);
+                self.morsel = morsel.clone();
+                let matters = |segment: &Arc<Segment>| self.pruner.keeps(segment);
+                self.shared.disk.prepare(morsel.place, matters)?;
+                return Ok(true);
+            }
+            self.morsels_pruned.add(1);
+        }
+    }
+
+    fn limit_reached(&self) -> bool {
+        let Some(limit) = self.source.limit else { return false };
+        // Where there is an order, somebody may need the first rows of each partition.
+        let emitted = match self.source.orderings.is_empty() && self.own.is_none() {
+            true => self.shared.emitted.load(Ordering::Relaxed),
+            false => self.emitted,
+        };
+        emitted >= limit
+    }
+
+    fn count(&mut self, rows: usize) {
+        self.emitted += rows;
+        self.shared.emitted.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.gathered.next_completed_batch() {
+                return Ok(Some(batch));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            if self.limit_reached() || (self.morsel.rows.is_empty() && !self.take_morsel()?) {
+                self.ended = true;
+                self.gathered.finish_buffered_batch()?;
+                continue;
+            }
+            let start = self.morsel.rows.start;
+            let mut end = (start + BATCH_ROWS).min(self.morsel.rows.end);
+            if let Some(limit) = self.source.limit
+                && self.source.conditions.is_empty()
+            {
+                end = end.min(start + limit - self.emitted.min(limit - 1));
+            }
+            self.morsel.rows.start = end;
+            if let Some(batch) = self.read(start..end)? {
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    /// The batch of these rows when all of them count; else what counts is gathered.
+    fn read(&mut self, rows: Range<usize>) -> Result<Option<RecordBatch>> {
+        let (index, segment) = &self.source.segments[self.morsel.place];
+        let (index, segment) = (*index, Arc::clone(segment));
+        let mut selected = live_rows(&segment, &rows);
+        if !self.filter.is_empty() {
+            self.filter.refresh()?;
+            let column = |column: usize| column_of(&segment, index, column, rows.clone());
+            selected = self.filter.select(selected, rows.len(), &column)?;
+        }
+        let mut count = selected.as_ref().map_or(rows.len(), BooleanBuffer::count_set_bits);
+        self.rows_filtered.add(rows.len() - count);
+        // Nobody above cuts off what is beyond the limit.
+        let room = self.source.limit.map_or(usize::MAX, |limit| limit.saturating_sub(self.emitted));
+        if count > room {
+            selected = Some(first(selected, rows.len(), room));
+            count = room;
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let columns = self.source.projection.iter();
+        let columns = columns.map(|&c| column_of(&segment, index, c, rows.clone()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let bytes = columns.iter().map(|c| c.get_buffer_memory_size()).sum();
+        self.bytes_scanned.add(bytes);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let schema = Arc::clone(&self.source.schema);
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        self.count(count);
+        match selected.filter(|_| count < rows.len()) {
+            // The order of rows: nothing may overtake what has been gathered.
+            None if self.gathered.is_empty() => return Ok(Some(batch)),
+            None => self.gathered.push_batch(batch)?,
+            Some(selected) => {
+                let selected = BooleanArray::new(selected, None);
+                self.gathered.push_batch_with_filter(batch, &selected)?;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The first `count` of the selected rows.
+fn first(selected: Option<BooleanBuffer>, rows: usize, count: usize) -> BooleanBuffer {
+    let selected = selected.unwrap_or_else(|| BooleanBuffer::new_set(rows));
+    let mut kept = vec![false; rows];
+    selected.set_indices().take(count).for_each(|row| kept[row] = true);
+    BooleanBuffer::from(kept)
+}
+
+/// The rows that are not deleted; `None` when none is.
+fn live_rows(segment: &Segment, rows: &Range<usize>) -> Option<BooleanBuffer> {
+    let deleted = segment.deleted()?.slice(rows.start, rows.len());
+    (deleted.count_set_bits() > 0).then(|| !&deleted)
+}
+
+fn column_of(segment: &Segment, index: u32, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
+    if column < segment.columns() {
+        return Ok(segment.slice(column, rows)?);
+    }
+    let ids = rows.map(|row| RowId::new(index, row as u32).0);
+    Ok(Arc::new(UInt64Array::from_iter_values(ids)))
+}
+
+impl Stream for ScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let timer = this.baseline.elapsed_compute().clone();
+        let timer = timer.timer();
+        let next = this.next_batch().transpose();
+        timer.done();
+        this.baseline.record_poll(Poll::Ready(next))
+    }
+}
+
+impl RecordBatchStream for ScanStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.source.schema)
+    }
+}

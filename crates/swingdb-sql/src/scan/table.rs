@@ -1,0 +1,199 @@
+//! A table of the database as DataFusion sees it.
+//!
+//! [`SwingTable`] stands for one immutable version of a table. Reading goes through
+//! [`SwingSource`]; everything that would change it returns an error: DataFusion hands DELETE and
+//! UPDATE to a provider with conditions it cannot express simply left out, so such statements never
+//! come this way.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
+use datafusion::common::{Constraint as DfConstraint, Constraints, DFSchema, Statistics};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use swingdb_store::{Constraint, Segment, Table};
+
+use crate::scan::source::SwingSource;
+use crate::scan::{pruning, sample, statistics};
+
+/// Put behind a table's name, this names the same table with its row ids as one more, last column.
+/// The control character keeps it apart from every name a user writes.
+pub const ROWID_SUFFIX: &str = "\u{1}rowid";
+/// The column of row ids: UInt64, never NULL; see [`RowId`](swingdb_store::RowId).
+pub const ROWID_COLUMN: &str = "__rowid";
+
+/// One version of a table, for reading.
+#[derive(Debug)]
+pub(crate) struct SwingTable {
+    table: Arc<Table>,
+    /// The table's columns, and the row id when asked for.
+    schema: SchemaRef,
+    constraints: Constraints,
+}
+
+impl SwingTable {
+    pub(crate) fn new(table: Arc<Table>, with_row_id: bool) -> Self {
+        let mut schema = Arc::clone(table.schema());
+        if with_row_id {
+            let mut fields = schema.fields().to_vec();
+            fields.push(Arc::new(Field::new(ROWID_COLUMN, DataType::UInt64, false)));
+            schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        }
+        // Only primary keys: DataFusion takes a unique column with NULLs for a key all the same.
+        let keys = table.constraints().iter().filter_map(|constraint| match constraint {
+            Constraint::Primary(columns) => Some(DfConstraint::PrimaryKey(columns.clone())),
+            Constraint::Unique(_) => None,
+        });
+        let constraints = Constraints::new_unverified(keys.collect());
+        Self { table, schema, constraints }
+    }
+
+    /// The version of the table.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    fn plan_scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&[usize]>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+        let mut conditions = Vec::with_capacity(filters.len());
+        for filter in filters.iter().flat_map(split_conjunction) {
+            conditions.push(state.create_physical_expr(filter.clone(), &schema)?);
+        }
+        let (segments, pruned) = match conditions.is_empty() {
+            true => (with_index(&self.table.segments()?), 0),
+            false => {
+                let kept = pruning::select(&conditions, &self.schema, &self.table)?;
+                let pruned = self.table.segment_count() - kept.len();
+                (kept, pruned)
+            }
+        };
+        let (conditions, share) = sample::in_order(&self.table, conditions);
+        // The first rows of a table are the same each time; there is nothing to do in parallel.
+        let partitions = match limit {
+            Some(_) if conditions.is_empty() => 1,
+            _ => state.config().target_partitions(),
+        };
+        let all = (0..self.schema.fields().len()).collect::<Vec<_>>();
+        let source = SwingSource::try_new(
+            Arc::clone(&self.table),
+            Arc::clone(&self.schema),
+            segments,
+            projection.unwrap_or(&all).to_vec(),
+            partitions,
+        )?
+        .with_limit(limit)
+        .with_conditions(conditions, share)
+        .with_pruned(pruned);
+        Ok(DataSourceExec::from_data_source(source))
+    }
+}
+
+/// The segments worth reading, each with its place in the table.
+fn with_index(segments: &[Arc<Segment>]) -> Vec<(u32, Arc<Segment>)> {
+    let kept = segments.iter().enumerate().filter(|(_, s)| s.live_rows() > 0);
+    kept.map(|(i, segment)| (i as u32, Arc::clone(segment))).collect()
+}
+
+fn refused(what: &str) -> DataFusionError {
+    DataFusionError::Internal(format!("{what} reached the reading side of a table"))
+}
+
+#[async_trait]
+impl TableProvider for SwingTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        let all = (0..self.schema.fields().len()).collect::<Vec<_>>();
+        statistics::of_table(&self.table, &all).ok()
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        // They decide which segments are read, and which rows of those are returned.
+        Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.plan_scan(state, projection.map(Vec::as_slice), filters, limit)
+    }
+
+    async fn scan_with_args<'a>(
+        &self,
+        state: &dyn Session,
+        args: ScanArgs<'a>,
+    ) -> Result<ScanResult> {
+        let filters = args.filters().unwrap_or(&[]);
+        Ok(self.plan_scan(state, args.projection(), filters, args.limit())?.into())
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        _input: Arc<dyn ExecutionPlan>,
+        _insert_op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(refused("INSERT"))
+    }
+
+    async fn delete_from(
+        &self,
+        _state: &dyn Session,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(refused("DELETE"))
+    }
+
+    async fn update(
+        &self,
+        _state: &dyn Session,
+        _assignments: Vec<(String, Expr)>,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(refused("UPDATE"))
+    }
+
+    async fn truncate(&self, _state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(refused("TRUNCATE"))
+    }
+
+    async fn merge_into(
+        &self,
+        _state: &dyn Session,
+        _source: Arc<dyn ExecutionPlan>,
+        _merge_schema: datafusion::common::DFSchemaRef,
+        _on: Expr,
+        _clauses: Vec<MergeIntoClause>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(refused("MERGE"))
+    }
+}

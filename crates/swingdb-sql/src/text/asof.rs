@@ -1,0 +1,106 @@
+//! `ASOF JOIN`, as a kind of join that the parser takes.
+
+use std::fmt::Display;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    JoinConstraint, Select, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
+
+use crate::ast::build::only_argument;
+use crate::ast::names::constraint_mut;
+use crate::ast::walk::walk_mut;
+use crate::nodes::asof::MARK;
+use crate::text::dialect::DIALECT;
+use crate::text::tokens::Pass;
+
+const READ: &str = "GLOBAL";
+
+const WRITTEN: &str = "ASOF";
+
+/// Puts GLOBAL for ASOF. A GLOBAL that is written is a name: `FROM t global JOIN s`.
+pub(crate) fn rewrite_tokens(pass: &mut Pass) {
+    quote(pass, READ);
+    // The other syntax is the parser's, and then refused.
+    if !(0..pass.len()).any(|word| pass.is_word(word, "match_condition")) {
+        rename(pass, WRITTEN, READ);
+    }
+}
+
+/// The text of a query or expression with ASOF JOIN as it is written.
+pub fn written<T: Display + VisitMut + Clone>(tree: &T) -> String {
+    let text = tree.to_string();
+    if !text.contains(MARK) && !text.contains(READ) {
+        return text;
+    }
+    let mut tree = tree.clone();
+    // Never breaks, so the result says nothing.
+    let _ = walk_mut(&mut tree, &mut Unmark);
+    let text = tree.to_string();
+    let Ok(tokens) = Tokenizer::new(&DIALECT, &text).tokenize_with_location() else { return text };
+    let mut pass = Pass::new(tokens);
+    rename(&mut pass, READ, WRITTEN);
+    pass.finish().into_iter().map(|token| token.token.to_string()).collect()
+}
+
+struct Unmark;
+
+impl Unmark {
+    fn joins<'a>(from: impl IntoIterator<Item = &'a mut TableWithJoins>) -> ControlFlow<()> {
+        for join in from.into_iter().flat_map(|from| &mut from.joins) {
+            if let Some(JoinConstraint::On(condition)) = constraint_mut(&mut join.join_operator)
+                && let Some(inner) = only_argument(condition, MARK)
+            {
+                *condition = inner.clone();
+                join.global = true;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl VisitorMut for Unmark {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        Self::joins(&mut select.from)
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => {
+                Self::joins([table_with_joins.as_mut()])
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+pub(crate) fn rename(pass: &mut Pass, from: &str, to: &str) {
+    for word in before_joins(pass, from) {
+        pass.replace(word, 1, vec![Token::make_keyword(to)]);
+    }
+}
+
+/// Quotes a word before a JOIN.
+pub(crate) fn quote(pass: &mut Pass, word: &str) {
+    for at in before_joins(pass, word) {
+        let Some(Token::Word(written)) = pass.token(at).cloned() else { continue };
+        let keyword = Keyword::NoKeyword;
+        let name = Word { quote_style: Some('"'), keyword, ..written };
+        pass.replace(at, 1, vec![Token::Word(name)]);
+    }
+}
+
+/// Where a word stands before a JOIN, and is no name behind AS.
+fn before_joins(pass: &Pass, word: &str) -> Vec<usize> {
+    const KINDS: [&str; 7] = ["join", "left", "inner", "right", "full", "semi", "anti"];
+    let is = |at: &usize| {
+        pass.is_word(*at, word)
+            && !pass.is_word(at - 1, "as")
+            && KINDS.iter().any(|kind| pass.is_word(at + 1, kind))
+    };
+    (1..pass.len()).filter(is).collect()
+}

@@ -1,0 +1,38 @@
+//! Text: from characters to [statements](statement::Parsed).
+//!
+//! Forms that the parser does not know are rewritten in the tokens of the text ([`tokens`],
+//! [`forms`]). Then the text is parsed ([`parser`]): by DataFusion's parser in our [`dialect`], and
+//! before it by our own parsers for statements that only this database has ([`macros`],
+//! [`sequences`], [`backup`], [`copy`]). Clauses that no later stage implements are refused at once
+//! ([`clauses`], [`refused`]).
+//!
+//! This stage sees one text. It knows no catalog and no session.
+
+pub(crate) mod about_session;
+pub mod asof;
+pub(crate) mod backup;
+pub(crate) mod clauses;
+pub(crate) mod collations;
+pub(crate) mod comprehensions;
+pub(crate) mod copy;
+pub mod depth;
+pub mod dialect;
+pub(crate) mod filter_clause;
+pub(crate) mod forms;
+pub(crate) mod from_first;
+pub(crate) mod grouping_sets;
+pub(crate) mod json_arrows;
+pub(crate) mod macros;
+pub mod parameters;
+pub mod parser;
+pub(crate) mod pivot;
+pub(crate) mod postgres;
+pub(crate) mod query_starts;
+pub mod refused;
+pub mod relation_statements;
+pub(crate) mod sequences;
+pub(crate) mod star_patterns;
+pub mod statement;
+pub mod tokens;
+pub(crate) mod using_sample;
+pub(crate) mod words;

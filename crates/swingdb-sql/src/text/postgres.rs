@@ -1,0 +1,93 @@
+//! Names that PostgreSQL's clients write with their schema.
+//!
+//! | written | becomes |
+//! |---|---|
+//! | `pg_catalog.version()` | `version()` |
+//! | `a::pg_catalog.text`, `CAST(a AS pg_catalog.text)` | `a::text`, `CAST(a AS text)` |
+//! | `a OPERATOR(pg_catalog.~) b` | `a ~ b` |
+//! | `a COLLATE pg_catalog.default` | `a` |
+//!
+//! Functions, operators and types have no schemas here. Tables of `pg_catalog` keep theirs.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use crate::text::tokens::Pass;
+
+const SCHEMA: &str = "pg_catalog";
+
+/// Takes the schema off, where it is not that of a table.
+pub(crate) fn rewrite(pass: &mut Pass) {
+    let mut word = 0;
+    while word < pass.len() {
+        // What follows has moved to the left.
+        word = match is_schema(pass, word) && at_schema(pass, word) {
+            true => word.saturating_sub(2),
+            false => word + 1,
+        };
+    }
+}
+
+/// `pg_catalog.` at a word.
+fn is_schema(pass: &Pass, word: usize) -> bool {
+    let name = matches!(pass.token(word), Some(Token::Word(name))
+        if name.value.eq_ignore_ascii_case(SCHEMA));
+    name && pass.token(word + 1) == Some(&Token::Period)
+}
+
+/// Takes the schema at a word off, if it is not that of a table.
+fn at_schema(pass: &mut Pass, word: usize) -> bool {
+    let Some(before) = word.checked_sub(1) else { return false };
+    let is_default = matches!(pass.token(word + 2), Some(Token::Word(name))
+        if name.value.eq_ignore_ascii_case("default"));
+    if pass.is_word(before, "collate") && is_default {
+        pass.splice(before..word + 3, Vec::new());
+        return true;
+    }
+    if let Some(operator) = before.checked_sub(1)
+        && pass.is_word(operator, "operator")
+        && pass.token(before) == Some(&Token::LParen)
+        && let Some(close) = pass.closing(before)
+        && close == word + 3
+        && let Some(token) = pass.token(word + 2).cloned()
+    {
+        pass.replace(operator, close + 1 - operator, vec![token]);
+        return true;
+    }
+    let is_call = pass.token(word + 3) == Some(&Token::LParen);
+    let is_type = pass.token(before) == Some(&Token::DoubleColon) || pass.is_word(before, "as");
+    let stands_for_table = ["from", "join"].iter().any(|from| pass.is_word(before, from));
+    let goes = matches!(pass.token(word + 2), Some(Token::Word(_)))
+        && (is_type || is_call && !stands_for_table);
+    if goes {
+        pass.splice(word..word + 2, Vec::new());
+    }
+    goes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::parser;
+
+    fn rewritten(sql: &str) -> String {
+        let mut pass = Pass::new(parser::tokens(sql).unwrap());
+        rewrite(&mut pass);
+        pass.finish().iter().map(|token| token.token.to_string()).collect()
+    }
+
+    #[test]
+    fn schemas_of_functions_types_and_operators_go() {
+        for (given, expected) in [
+            ("SELECT pg_catalog.version()", "SELECT version()"),
+            ("SELECT a::pg_catalog.text", "SELECT a::text"),
+            ("SELECT a OPERATOR(pg_catalog.~) b", "SELECT a ~ b"),
+            ("SELECT a COLLATE pg_catalog.default, b", "SELECT a , b"),
+            ("SELECT a COLLATE pg_catalog.default AND pg_catalog.f(b)", "SELECT a  AND f(b)"),
+            ("SELECT a OPERATOR(pg_catalog.=) pg_catalog.f(b)", "SELECT a = f(b)"),
+            ("SELECT * FROM pg_catalog.pg_class", "SELECT * FROM pg_catalog.pg_class"),
+            ("SELECT pg_catalog.pg_class.oid", "SELECT pg_catalog.pg_class.oid"),
+        ] {
+            assert_eq!(rewritten(given), expected);
+        }
+    }
+}
