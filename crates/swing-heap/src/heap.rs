@@ -335,7 +335,7 @@ impl ObjectHeap {
     }
 
     /// Makes an entry busy that nobody uses; returns its state before.
-    fn claim_alone(&self, handle: Handle) -> Result<(&Entry, u64), HeapError> {
+    pub(crate) fn claim_alone(&self, handle: Handle) -> Result<(&Entry, u64), HeapError> {
         let entry = self.entry(handle)?;
         let mut patience = Patience::new(self.shared.max_wait);
         loop {
@@ -438,10 +438,7 @@ impl ObjectHeap {
     /// # Errors
     /// As [`ObjectHeap::alloc_zeroed`].
     pub fn put<T: Plain>(&self, value: T) -> Result<Remote<T>, HeapError> {
-        let from = std::ptr::from_ref(&value).cast::<u8>();
-        // SAFETY: plain data has no padding, so all its bytes are initialised.
-        let bytes = unsafe { std::slice::from_raw_parts(from, size_of::<T>()) };
-        Ok(Remote::of(self.alloc_from(bytes)?))
+        Ok(Remote::of(self.alloc_from(bytes_of(&value))?))
     }
 
     /// The value of a typed handle.
@@ -460,11 +457,11 @@ impl ObjectHeap {
     /// # Errors
     /// As [`ObjectHeap::get`].
     pub fn set<T: Plain>(&self, remote: Remote<T>, value: T) -> Result<(), HeapError> {
-        let guard = self.write(remote.handle())?;
-        check_type::<T>(remote.handle(), guard.len)?;
-        // SAFETY: as for `get`, and the guard is the only user.
-        unsafe { *(guard.address as *mut T) = value };
-        Ok(())
+        let fits = |len| len == size_of::<T>();
+        match self.replace_if(remote.handle(), bytes_of(&value), fits)? {
+            Some(len) => check_type::<T>(remote.handle(), len),
+            None => Ok(()),
+        }
     }
 
     /// Copies of many objects, those on the disk read several at a time.
@@ -511,6 +508,10 @@ impl ObjectHeap {
     pub fn set_budget(&self, budget: u64) -> Result<(), HeapError> {
         self.check_process()?;
         check_budget(budget)?;
+        let fitted = match self.shared.window.get() {
+            Some(window) => window.fit(&self.shared, budget),
+            None => Ok(()),
+        };
         let mut core = self.shared.lock();
         core.budget = budget;
         while core.is_over_budget() && core.chunks.count > 1 {
@@ -519,7 +520,7 @@ impl ObjectHeap {
             core = guard;
             core.give_back(cell);
         }
-        Ok(())
+        fitted
     }
 
     /// What the heap holds and has done.
@@ -573,6 +574,19 @@ impl ObjectHeap {
 
     #[inline]
     fn acquire(&self, handle: Handle, mode: Mode) -> Result<(&Entry, usize, usize), HeapError> {
+        match self.acquire_resident(handle, mode)? {
+            Some(found) => Ok(found),
+            None => self.acquire_slowly(self.entry(handle)?, handle, mode),
+        }
+    }
+
+    /// Access to an object in memory that nobody excludes from it; `None` for all others.
+    #[inline]
+    pub(crate) fn acquire_resident(
+        &self,
+        handle: Handle,
+        mode: Mode,
+    ) -> Result<Option<(&Entry, usize, usize)>, HeapError> {
         self.check_process()?;
         let entry = self.entry(handle)?;
         let state = entry.state.load(Acquire);
@@ -582,9 +596,9 @@ impl ObjectHeap {
         if free && entry.take(state, mode) {
             self.shared.counters.hit();
             let (address, len) = address_and_len(entry.place.load(Relaxed));
-            return Ok((entry, address, len));
+            return Ok(Some((entry, address, len)));
         }
-        self.acquire_slowly(entry, handle, mode)
+        Ok(None)
     }
 
     #[cold]
@@ -783,7 +797,7 @@ impl ObjectHeap {
     }
 
     /// Takes a cell, and waits for the keeper or for guards where need be.
-    fn take_cell<'a>(
+    pub(crate) fn take_cell<'a>(
         &'a self,
         mut core: MutexGuard<'a, Core>,
         len: usize,
@@ -875,7 +889,7 @@ impl Claim<'_> {
     }
 }
 
-fn check_len(len: usize) -> Result<(), HeapError> {
+pub(crate) fn check_len(len: usize) -> Result<(), HeapError> {
     if (1..=MAX_OBJECT_BYTES).contains(&len) { Ok(()) } else { Err(HeapError::Size { len }) }
 }
 
@@ -896,6 +910,11 @@ fn check_budget(budget: u64) -> Result<(), HeapError> {
         return Err(HeapError::Options("a budget is 6 MiB to 64 GiB"));
     }
     Ok(())
+}
+
+fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: plain data has no padding, so all its bytes are initialised.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 fn check_type<T>(handle: Handle, len: usize) -> Result<(), HeapError> {
