@@ -182,8 +182,8 @@ int swing_heap_object(swing_heap *heap, const void *address, swing_object *out);
 /* Keeps the object that an address lies in at its address, in memory, until it is unpinned as
  * often: for system calls, devices and io_uring. Loads and stores of all threads go on. Other calls
  * with the object wait for the end of the pin, and are SWING_E_BUSY when it comes too late. A flush
- * or a share shows the bytes as they are at that moment. SWING_E_NO_OBJECT: no object lies there, or
- * it is not pinned. SWING_E_NO_MEMORY: half of the window is pinned. A heap with pins is not
+ * or a share shows the bytes as they are at that moment. SWING_E_NO_OBJECT: no object lies there,
+ * or it is not pinned. SWING_E_NO_MEMORY: half of the window is pinned. A heap with pins is not
  * closed. */
 int swing_heap_pin(swing_heap *heap, const void *address);
 int swing_heap_unpin(swing_heap *heap, const void *address);

@@ -437,8 +437,21 @@ pub unsafe extern "C" fn swing_heap_read(
     size: usize,
 ) -> c_int {
     let read = |heap: &ObjectHeap, _: &_| {
-        let guard = heap.read(Handle::from_bits(object))?;
-        let from = &guard[part_of(offset, size, guard.len())?];
+        let handle = Handle::from_bits(object);
+        let (guard, copy);
+        let bytes: &[u8] = match heap.read(handle) {
+            Ok(found) => {
+                guard = found;
+                &guard
+            }
+            // A copy needs no room in the heap.
+            Err(HeapError::NoMemory { .. } | HeapError::DiskFull(_)) => {
+                copy = heap.copy_of(handle)?;
+                &copy
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let from = &bytes[part_of(offset, size, bytes.len())?];
         if size > 0 {
             if to.is_null() {
                 return Err(null());

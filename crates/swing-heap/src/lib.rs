@@ -30,6 +30,7 @@ compile_error!("entries hold 48-bit addresses");
 mod atomics;
 mod chunk;
 mod classes;
+mod copies;
 mod core;
 mod disk;
 mod entry;

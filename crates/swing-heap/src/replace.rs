@@ -6,6 +6,7 @@
 //! object as it was.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use crate::classes::class_of;
 use crate::entry::{DIRTY, DiskPlace, Entry, Handle, RESIDENT, STATE, WRITE, address_and_len};
@@ -13,6 +14,14 @@ use crate::error::HeapError;
 use crate::guard::WriteGuard;
 use crate::heap::{ObjectHeap, check_len};
 use crate::signal;
+
+enum Replaced {
+    Done,
+    /// The object has a length that does not fit, and is what it was.
+    OtherLength(usize),
+    /// There is no room as long as others, and this thread, use what they use.
+    NoCell,
+}
 
 impl ObjectHeap {
     /// Gives an object these bytes and their length; the handle stays. Unlike a write guard, this
@@ -47,23 +56,39 @@ impl ObjectHeap {
         // The bytes may be an object, this one even, and are copied while nobody can have it.
         let copy = signal::any().then(|| bytes.to_vec());
         let bytes = copy.as_deref().unwrap_or(bytes);
+        let started = Instant::now();
+        loop {
+            match self.try_replace(handle, bytes, &fits, started)? {
+                Replaced::Done => return Ok(None),
+                Replaced::OtherLength(len) => return Ok(Some(len)),
+                Replaced::NoCell => self.shared.wait_for_users(),
+            }
+        }
+    }
+
+    fn try_replace(
+        &self,
+        handle: Handle,
+        bytes: &[u8],
+        fits: &impl Fn(usize) -> bool,
+        started: Instant,
+    ) -> Result<Replaced, HeapError> {
         // A state is not shared while bytes in memory are half replaced.
-        let writers = self.enter_writers(handle)?;
+        let _writers = self.enter_writers(handle)?;
         if let Some((entry, address, len)) = self.acquire_resident(handle, WRITE)? {
             let mut guard = WriteGuard { entry, address, len, _writers: None };
             self.shared.changes.mark(handle.id());
             if !fits(len) {
-                return Ok(Some(len));
+                return Ok(Replaced::OtherLength(len));
             }
             if len == bytes.len() {
                 guard.copy_from_slice(bytes);
-                return Ok(None);
+                return Ok(Replaced::Done);
             }
         }
-        let _writers = writers;
         let (entry, state) = self.claim_alone(handle)?;
-        let replaced = self.replace_claimed((entry, state), handle, bytes, fits);
-        if !matches!(replaced, Ok(None)) {
+        let replaced = self.replace_claimed((entry, state), handle, bytes, fits, started);
+        if !matches!(replaced, Ok(Replaced::Done)) {
             entry.leave(entry.place.load(Relaxed), state);
         }
         replaced
@@ -76,40 +101,40 @@ impl ObjectHeap {
         (entry, state): (&Entry, u64),
         handle: Handle,
         bytes: &[u8],
-        fits: impl Fn(usize) -> bool,
-    ) -> Result<Option<usize>, HeapError> {
+        fits: &impl Fn(usize) -> bool,
+        started: Instant,
+    ) -> Result<Replaced, HeapError> {
         let place = entry.place.load(Relaxed);
         let resident = (state & STATE == RESIDENT).then(|| address_and_len(place));
         let on_disk = DiskPlace::decode(place);
         let old = resident.map_or(on_disk.len, |(_, len)| len);
         if !fits(old) {
-            return Ok(Some(old));
+            return Ok(Replaced::OtherLength(old));
         }
-        let (len, core) = (bytes.len(), self.shared.lock());
-        let (mut core, cell) = match resident {
-            Some((address, _)) if class_of(len) == class_of(old) => {
-                self.shared.check_whole()?;
-                let mut core = core;
-                let cell = core.uninstall(address, old);
-                (core, cell)
-            }
-            _ => {
-                let (mut core, cell) = self.take_cell(core, len)?;
-                match resident {
-                    Some((address, _)) => {
-                        let before = core.uninstall(address, old);
-                        core.give_back(before);
-                    }
-                    None => core.disk.forget(on_disk.block, old),
+        let (len, mut core) = (bytes.len(), self.shared.lock());
+        let same = resident.filter(|_| class_of(len) == class_of(old));
+        let cell = if let Some((address, _)) = same {
+            self.shared.check_whole()?;
+            core.uninstall(address, old)
+        } else {
+            let Some((taken, cell)) = self.try_cell(core, len, started)? else {
+                return Ok(Replaced::NoCell);
+            };
+            core = taken;
+            match resident {
+                Some((address, _)) => {
+                    let before = core.uninstall(address, old);
+                    core.give_back(before);
                 }
-                (core, cell)
+                None => core.disk.forget(on_disk.block, old),
             }
+            cell
         };
         let to = core.chunks.address(cell) as *mut u8;
         // SAFETY: the cell has room for the bytes, and its object's entry is busy by our doing.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len) };
         core.install(entry, handle, (cell, len), None, DIRTY);
         core.totals.object_bytes = core.totals.object_bytes + len as u64 - old as u64;
-        Ok(None)
+        Ok(Replaced::Done)
     }
 }

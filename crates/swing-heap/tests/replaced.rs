@@ -171,3 +171,38 @@ fn what_cannot_be_replaced_stays() {
     }
     heap.check().unwrap();
 }
+
+/// A few chunks for many lengths: each thread wants a cell while others have objects of theirs.
+#[test]
+fn threads_that_change_lengths_do_not_keep_room_from_each_other() {
+    let folder = on_disk();
+    let budget = HeapOptions { budget: 8 << 20, max_wait: Duration::from_secs(20), ..options() };
+    let heap = ObjectHeap::open(folder.path(), budget).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..16_u64 {
+            let heap = &heap;
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed() ^ thread);
+                let mut objects: Vec<(Handle, Vec<u8>)> = Vec::new();
+                for step in 0..1500 {
+                    if objects.len() < 40 {
+                        let bytes = bytes_of(&mut random);
+                        objects.push((heap.alloc_from(&bytes).unwrap(), bytes));
+                        continue;
+                    }
+                    let chosen = random.usize(..objects.len());
+                    let (handle, bytes) = &mut objects[chosen];
+                    if step % 2 == 0 {
+                        *bytes = bytes_of(&mut random);
+                        heap.replace(*handle, bytes).unwrap();
+                    } else {
+                        bytes.resize(bytes_of(&mut random).len(), 0);
+                        heap.realloc(*handle, bytes.len()).unwrap();
+                    }
+                    assert_eq!(*heap.read(*handle).unwrap(), **bytes);
+                }
+            });
+        }
+    });
+    heap.check().unwrap();
+}

@@ -36,8 +36,9 @@ impl DiskFile {
         self.align
     }
 
-    /// Whether this process may write up to `end`. Beyond its limit on lengths of files (`ulimit -f`)
-    /// the kernel ends a process by SIGXFSZ, also where it writes into what a file has already.
+    /// Whether this process may write up to `end`. Beyond its limit on lengths of files
+    /// (`ulimit -f`) the kernel ends a process by SIGXFSZ, also where it writes into what a file
+    /// has already.
     pub(crate) fn check_reach(&self, end: u64, action: &'static str) -> IoResult<()> {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: fills a valid structure, or fails, as in a sandbox: then no limit is known.
