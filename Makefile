@@ -343,13 +343,13 @@ bench-bulk: tools ## A 1.4 GB file through two processes into another file: pipe
 	$(PY) bench/bulk.py --bin $(BIN) $(BULK)
 	$(PY) bench/bulk_report.py
 
-# The paper's four, or others: make bench-heap-workloads WORKLOADS=btree HEAP="--data-mib 10240 --runs 1"
+# The paper's four, or others: make bench-heap-workloads WORKLOADS=btree HEAP="--size 64M:10G --runs 1"
 WORKLOADS ?=
 # What bench/heap/workloads.py is given besides: 1 GB of objects in 64 MB by itself.
 HEAP ?=
 
 .PHONY: bench-heap-workloads
-bench-heap-workloads: tools ## The object heap against Linux swap: the paper's four workloads; root
+bench-heap-workloads: tools ## The object heap against Linux swap and a mapped file: the paper's four; root
 	cargo build --release --locked -p swing-heap --example workloads
 	$(PY) bench/heap/workloads.py $(WORKLOADS) --program $(BIN)/examples/workloads --folder /var/tmp $(HEAP)
 

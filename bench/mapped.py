@@ -198,7 +198,7 @@ def measure(arguments: argparse.Namespace, pattern: dict, directory: Path) -> li
             rate = run["bytes"] / run["seconds"] / 1e6
             cores = (run["user_s"] + run["system_s"]) / run["seconds"]
             shot = statistics.mean(run["tlb_shootdowns"] or [0])
-            print(f"{pattern['name']}, {count} file(s), {way}: {rate:.0f} MB/s, {cores:.2f} cores, "
+            print(f"{pattern['name']}, {count} file(s), {way}: {rate:.1f} MB/s, {cores:.2f} cores, "
                   f"most {run['most_us'] / 1e3:.0f} ms, {shot:.0f} shootdowns/s")
             runs.append(run)
         for path in files:

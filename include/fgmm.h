@@ -130,10 +130,15 @@ int swing_heap_free(swing_heap *heap, swing_object object);
 int swing_heap_size(swing_heap *heap, swing_object object, size_t *out);
 
 /* Copies `size` bytes of an object from `offset` on, or into it. SWING_E_BUSY if others use the
- * object for too long; SWING_E_CORRUPT if its bytes on the disk are damaged. */
+ * object for too long; SWING_E_CORRUPT if its bytes on the disk are damaged. A write of all bytes
+ * reads nothing from the disk. */
 int swing_heap_read(swing_heap *heap, swing_object object, size_t offset, void *to, size_t size);
 int swing_heap_write(swing_heap *heap, swing_object object, size_t offset, const void *from,
                      size_t size);
+
+/* Gives an object these bytes, and `size` as its length, without reading what it was; its number
+ * stays. After an error it is what it was. */
+int swing_heap_replace(swing_heap *heap, swing_object object, const void *from, size_t size);
 
 /* Begins an access in place, and ends it with the same kind. `out` gets the address, a multiple of
  * 16, and the object's length. SWING_E_BUSY also if this thread has another access that excludes
@@ -153,9 +158,16 @@ int swing_heap_prefetch(swing_heap *heap, const swing_object *objects, size_t co
  * userfaultfd.
  *
  * An object that cannot be read ends the process by SIGBUS. A child of fork() has no such
- * addresses: it ends by SIGSEGV. The kernel itself does not fill pages: a system call with such a
- * buffer is EFAULT unless the page has just been touched; use swing_heap_read and
- * swing_heap_write with memory of the program's for these.
+ * addresses: it ends by SIGSEGV.
+ *
+ * The kernel itself does not fill pages. read, write, recv, send, fread and the other functions of
+ * the C library that swing.h names do it for a program that is linked with libswing. Where a buffer
+ * is used otherwise (system calls by number, io_uring, other threads' libraries that were bound
+ * before), pin its object first: EFAULT else, unless the page happens to be filled.
+ *
+ * Of a heap in an area the addresses may be used while states are shared. A state has what was
+ * stored up to one moment, the same for all threads; a memcpy that is just going on may be there in
+ * part.
  *
  * swing_heap_malloc makes an object of zeros, swing_heap_remalloc changes its size and gives its
  * new address, swing_heap_dispose ends it. swing_heap_object has the number of the object that
@@ -167,14 +179,24 @@ int swing_heap_dispose(swing_heap *heap, void *address);
 int swing_heap_pointer(swing_heap *heap, swing_object object, void **out);
 int swing_heap_object(swing_heap *heap, const void *address, swing_object *out);
 
+/* Keeps the object that an address lies in at its address, in memory, until it is unpinned as
+ * often: for system calls, devices and io_uring. Loads and stores of all threads go on. Other calls
+ * with the object wait for the end of the pin, and are SWING_E_BUSY when it comes too late. A flush
+ * or a share shows the bytes as they are at that moment. SWING_E_NO_OBJECT: no object lies there,
+ * or it is not pinned. SWING_E_NO_MEMORY: half of the window is pinned. A heap with pins is not
+ * closed. */
+int swing_heap_pin(swing_heap *heap, const void *address);
+int swing_heap_unpin(swing_heap *heap, const void *address);
+
 /* Heaps in an area, of which other processes read states. swing_heap_open_in opens an empty heap
  * whose objects in memory lie in an area of the namespace ($SWINGDB_HOME, else
- * /dev/shm/swingdb-<uid>) that has the name. It ends with the process, and has no plain pointers.
- * SWING_E_EXISTS: another area has the name.
+ * /dev/shm/swingdb-<uid>) that has the name. It ends with the process. SWING_E_EXISTS: another area
+ * has the name.
  *
- * swing_heap_share shares the present state of all objects; copies nothing. Waits for accesses that
- * write, and is SWING_E_BUSY if they last too long. `epoch`, unless it is NULL, gets the number of
- * the state. */
+ * swing_heap_share shares the present state of all objects; copies nothing but what was stored
+ * through plain pointers. Waits for accesses that write, and for those that read what was changed
+ * through a pointer, and is SWING_E_BUSY if they last too long. `epoch`, unless it is NULL,
+ * gets the number of the state. */
 int swing_heap_open_in(const char *name, const char *directory, const swing_heap_config *config,
                        swing_heap **out);
 int swing_heap_share(swing_heap *heap, uint64_t *epoch);
@@ -251,6 +273,15 @@ static inline void *nv_realloc(void *address, size_t size) {
         return NULL;
     }
     return swing_heap_remalloc(swing_heap_common(), address, size, &changed) == 0 ? changed : NULL;
+}
+
+/* As swing_heap_pin and swing_heap_unpin: 0 or -1. */
+static inline int nv_pin(const void *address) {
+    return swing_heap_pin(swing_heap_common(), address) == 0 ? 0 : -1;
+}
+
+static inline int nv_unpin(const void *address) {
+    return swing_heap_unpin(swing_heap_common(), address) == 0 ? 0 : -1;
 }
 
 /* Copies between an object and memory of the program's, which system calls may use. 0 or -1. */

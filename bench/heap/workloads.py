@@ -4,21 +4,26 @@ file and, for YCSB, the hybrid cache foyer; all in one limit of memory.
 
     sudo python3 bench/heap/workloads.py btree ycsb-a --program target/release/examples/workloads
 
-Needs root and memory control groups of version 1. Prints a table; writes the raw data to
-bench/results/NAME.json and, if matplotlib is there, docs/pictures/NAME.svg. 1 GB of objects in
-64 MB; `--data-mib 10240` is the paper's 10 GB. A side that takes longer than `--most` seconds has
-no figure: mapped files in control groups of version 1 do.
+Needs root and memory control groups of version 1. Says before how long it may take and how much of
+the disk it needs. Prints a table; writes the raw data to bench/results/NAME.json and, if matplotlib
+is there, docs/pictures/NAME.svg. 1 GB of objects in 64 MB; `--size 64M:10G` is the paper's 10 GB. A
+run that takes longer than `--most` seconds has no figure.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 from random_access import MIB, SLACK_BYTES, measure, memory_group, swap_file
@@ -43,6 +48,81 @@ LABELS = {
 INDEX_BYTES = 24
 # What foyer itself keeps for each object on the disk, given to it on top.
 FOYER_BYTES = 64
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+# What is left free of the disk.
+SPARE_BYTES = 2 << 30
+
+
+def size_of(text: str) -> tuple[int, int]:
+    """Budget and objects in MiB, from a text like `64M:10G`."""
+    found = re.fullmatch(r"(\d+)([KMG]):(\d+)([KMG])", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size like 64M:10G (budget:objects)")
+    budget, data = (int(found[i]) * UNITS[found[i + 1]] // MIB for i in (1, 3))
+    if not 6 <= budget < data:
+        raise argparse.ArgumentTypeError(f"{text}: a budget is 6M at least, and less than objects")
+    return budget, data
+
+
+def seconds_of_disk(folder: Path) -> tuple[float, float]:
+    """Seconds that the disk takes to write a MiB of many, and to read one page at random."""
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        begun = time.monotonic()
+        for _ in range(64):
+            file.write(os.urandom(MIB))
+        file.flush()
+        os.fdatasync(file.fileno())
+        written = (time.monotonic() - begun) / 64
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        begun = time.monotonic()
+        for place in range(100):
+            os.pread(file.fileno(), 4096, place * 7919 % (64 * 256) * 4096)
+        return written, (time.monotonic() - begun) / 100
+
+
+def accesses_of(options: argparse.Namespace, workload: str, size: int) -> int:
+    """About how many objects a run of a workload touches."""
+    if workload == "quicksort":
+        some = max(2, options.data_mib * MIB // size // 10)
+        return round(1.5 * some * math.log2(some))
+    return options.accesses * (50 if workload == "ycsb-e" else 1)
+
+
+def check_disk(options: argparse.Namespace) -> str | None:
+    """What is wrong with the disk, if it has no room for the runs."""
+    swap = 2 * options.data_mib * MIB if "malloc" in options.sides else 0
+    # The heap's file with its garbage, a mapped file, or that of foyer: one at a time.
+    needed = swap + 2 * options.data_mib * MIB + SPARE_BYTES
+    free = shutil.disk_usage(options.folder).free
+    if needed > free:
+        return (f"{options.folder} has {free >> 30} GiB free; swap file and objects need "
+                f"{needed >> 30}: choose a smaller --size, or another --folder")  # fmt: skip
+    return None
+
+
+def tell_time(options: argparse.Namespace) -> None:
+    """Prints how long the runs take, by what the disk does now: loading, and a page each for half
+    of the accesses."""
+    write, read = seconds_of_disk(options.folder)
+    about, runs = 0.0, 0
+    for workload in options.workloads:
+        for size in options.sizes:
+            sides = len(sides_of(options, workload))
+            each = options.data_mib * write + accesses_of(options, workload, size) * read / 2
+            about += sides * options.runs * min(each, options.most)
+            runs += sides * options.runs
+    print(
+        f"{options.data_mib} MiB of objects in {options.budget_mib} MiB, {runs} runs: about "
+        f"{about / 60:.1f} minutes, at most {runs * options.most / 60:.0f}; "
+        f"the disk writes {1 / write:.0f} MiB/s and reads a page in {read * 1e6:.0f} us",
+        flush=True,
+    )
+
+
+def sides_of(options: argparse.Namespace, workload: str) -> list[str]:
+    """The sides that have a workload."""
+    return [side for side in options.sides if side != "foyer" or workload in YCSB]
 
 
 def limit_of(options: argparse.Namespace, workload: str, side: str, objects: int) -> int:
@@ -67,14 +147,14 @@ def run(options: argparse.Namespace, workload: str, side: str, size: int) -> dic
 
 def cell(options: argparse.Namespace, workload: str, size: int) -> dict:
     """All sides of one workload and one size of objects; each side by turns."""
-    sides = [side for side in options.sides if side != "foyer" or workload in YCSB]
+    sides = sides_of(options, workload)
     runs: dict[str, list[dict]] = {side: [] for side in sides}
     for _ in range(options.runs):
         for side in sides:
             late = [found for found in runs[side] if found["seconds"] is None]
             if not late:
                 runs[side].append(run(options, workload, side, size))
-    return {"workload": workload, "size": size, "runs": runs}
+    return {"workload": workload, "size": size, "most": options.most, "runs": runs}
 
 
 def seconds(row: dict, side: str) -> float | None:
@@ -90,6 +170,24 @@ def told(row: dict, side: str) -> str:
         return f"{side} too long"
     p50, p99, p999 = row["runs"][side][-1]["access_us"]
     return f"{side} {time:.2f} s ({p50:.1f}/{p99:.0f}/{p999:.0f} us)"
+
+
+def table(rows: list[dict], sides: list[str]) -> str:
+    """The report: seconds of each side, and those of the heap by those of the others."""
+    others = [side for side in sides if side not in ("heap", "s3fifo", "pointers")]
+    pairs = [(mine, other) for mine in ("heap", "pointers") if mine in sides for other in others]
+    heads = ["workload", "object", *sides, *(f"{mine} by {other}" for mine, other in pairs)]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for row in rows:
+        times = {side: seconds(row, side) for side in sides}
+        limit = f"more than {row['most']:.0f} s"
+        late = {side: limit if row["runs"].get(side) else "" for side in sides}
+        cells = [late[side] if times[side] is None else f"{times[side]:.2f} s" for side in sides]
+        for mine, other in pairs:
+            both = times[mine] is not None and times[other] is not None
+            cells.append(f"{times[mine] / times[other]:.2f}" if both else "")
+        lines.append("| " + " | ".join([row["workload"], f"{row['size']} B", *cells]) + " |")
+    return "\n".join(lines)
 
 
 def keep(options: argparse.Namespace, rows: list[dict]) -> None:
@@ -136,10 +234,12 @@ def main() -> int:
     parser.add_argument("--folder", default=tempfile.gettempdir(), type=Path)
     parser.add_argument("--budget-mib", default=64, type=int)
     parser.add_argument("--data-mib", default=1024, type=int)
+    parser.add_argument("--size", type=size_of, metavar="BUDGET:OBJECTS",
+                        help="both at once, such as 64M:10G")  # fmt: skip
     parser.add_argument("--accesses", default=50_000, type=int)
     parser.add_argument("--sizes", default=[1024], type=int, nargs="+")
     parser.add_argument("--runs", default=3, type=int)
-    parser.add_argument("--sides", default=["heap", "pointers", "malloc"], nargs="+",
+    parser.add_argument("--sides", default=["heap", "pointers", "malloc", "mapped"], nargs="+",
                         choices=SIDES)  # fmt: skip
     parser.add_argument("--foyer", help="the program of bench/foyer")
     parser.add_argument("--most", default=900, type=float, help="seconds of a run")
@@ -149,8 +249,14 @@ def main() -> int:
         parser.error(f"no workload {', '.join(sorted(unknown))}; there are {', '.join(WORKLOADS)}")
     if "foyer" in options.sides and not options.foyer:
         parser.error("--foyer is missing: the program of bench/foyer, built by cargo")
+    if options.size:
+        options.budget_mib, options.data_mib = options.size
+    if problem := check_disk(options):
+        parser.error(problem)
+    tell_time(options)
     rows, same = [], True
-    with swap_file(options.folder, 2 * options.data_mib * MIB):
+    swap = swap_file(options.folder, 2 * options.data_mib * MIB)
+    with swap if "malloc" in options.sides else nullcontext():
         for workload in options.workloads:
             for size in options.sizes:
                 row = cell(options, workload, size)
@@ -160,6 +266,7 @@ def main() -> int:
                 texts = ", ".join(told(row, side) for side in row["runs"])
                 print(f"{workload}, {size} B: {texts}", flush=True)
                 keep(options, rows)
+    print(table(rows, options.sides))
     if "malloc" in options.sides:
         draw(rows, options.sides, options.name)
     return 0 if same else 1

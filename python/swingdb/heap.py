@@ -45,6 +45,7 @@ C interface (``fgmm.h``, see ``docs/heap.md``); calls let other threads of Pytho
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import threading
 import weakref
@@ -178,6 +179,19 @@ class _Block(ctypes.Structure):
 _Progress = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p)
 
 
+def _with_numbers(function: Callable[..., int], places: list[int]) -> Callable[..., int]:
+    """The function, which refuses numbers of more than 64 bits: ``ctypes`` takes a part of them,
+    which may be another object's handle."""
+
+    def call(*arguments: Any) -> int:
+        for place in places:
+            if not 0 <= operator.index(arguments[place]) < 1 << 64:
+                raise ValueError(f"{arguments[place]} is negative, or longer than 64 bits")
+        return function(*arguments)
+
+    return call if places else function
+
+
 @cache
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(_internal.__file__)
@@ -206,16 +220,22 @@ def _library() -> ctypes.CDLL:
         "size": [heap, number, ctypes.POINTER(size)],
         "read": [heap, number, size, ctypes.c_void_p, size],
         "write": [heap, number, size, ctypes.c_void_p, size],
+        "replace": [heap, number, ctypes.c_void_p, size],
         "begin": [heap, number, ctypes.c_uint, ctypes.POINTER(_Block)],
         "end": [heap, number, ctypes.c_uint],
         "prefetch": [heap, ctypes.POINTER(number), size],
         "pointer": [heap, number, ctypes.POINTER(heap)],
+        "pin": [heap, ctypes.c_void_p],
+        "unpin": [heap, ctypes.c_void_p],
         "enable_pointers": [heap, number],
         "set_budget": [heap, number],
         "get_counters": [heap, ctypes.POINTER(_Counters)],
     }
     for name, arguments in signatures.items():
-        getattr(library, f"swing_heap_{name}").argtypes = arguments
+        function = getattr(library, f"swing_heap_{name}")
+        function.argtypes = arguments
+        places = [place for place, kind in enumerate(arguments) if kind in (number, size)]
+        setattr(library, function.__name__, _with_numbers(function, places))
     library.swing_last_error.restype = ctypes.c_char_p
     return library
 
@@ -236,6 +256,11 @@ def _end(heap: ctypes.c_void_p, handle: int, process: int) -> None:
     # In a forked child the access is the parent's.
     if os.getpid() == process:
         _library().swing_heap_end(heap, handle, _PIN)
+
+
+def _unpin(heap: ctypes.c_void_p, address: ctypes.c_void_p, process: int) -> None:
+    if os.getpid() == process:
+        _library().swing_heap_unpin(heap, address)
 
 
 def _close(heap: ctypes.c_void_p, process: int) -> None:
@@ -362,9 +387,17 @@ class ObjectHeap:
         return buffer.raw[:size]
 
     def write(self, handle: int, contents: Any, offset: int = 0) -> None:
-        """Stores bytes into an object, which must have room for them."""
+        """Stores bytes into an object, which must have room for them. All bytes of an object are
+        stored without reading what it was."""
         data = _bytes(contents)
         _check(_library().swing_heap_write(self._live(), handle, offset, data, len(data)))
+
+    def replace(self, handle: int, contents: Any) -> None:
+        """Gives an object these bytes and their length, without reading what it was. The handle
+        stays."""
+        self._check_pointed(handle)
+        data = _bytes(contents)
+        _check(_library().swing_heap_replace(self._live(), handle, data, len(data)))
 
     def pin(self, handle: int) -> memoryview:
         """The object's own bytes, to read and write without a copy.
@@ -385,21 +418,29 @@ class ObjectHeap:
         0: an eighth of the budget, which the first call of :meth:`pointer` does by itself."""
         _check(_library().swing_heap_enable_pointers(self._live(), window))
 
-    def pointer(self, handle: int) -> memoryview:
+    def pointer(self, handle: int, *, pinned: bool = False) -> memoryview:
         """The bytes of an object of at most 4096 bytes at their plain address.
 
         Nothing stays in memory for it: a load or store through the view, or through an array of
         ``numpy.frombuffer``, brings the object in, by any thread. While the view's memory is used
-        the object cannot be freed or resized, nor the heap be closed ("in use"). The kernel does
-        not bring objects in: a system call with such a buffer fails with ``EFAULT``. An object that
+        the object cannot be freed or resized, nor the heap be closed ("in use"). An object that
         cannot be read ends the process.
+
+        The kernel does not bring objects in: a system call with such a buffer, such as
+        ``file.readinto``, fails with ``EFAULT``. With ``pinned`` the object stays in memory at the
+        address while the view's memory is used, so system calls may use it. Then :meth:`read`,
+        :meth:`write` and the like wait for the end of the view, at most ``max_wait``.
         """
         out = ctypes.c_void_p()
         with self._pointing:
             size = self.size(handle)
             _check(_library().swing_heap_pointer(self._live(), handle, ctypes.byref(out)))
             assert out.value is not None
+            if pinned:
+                _check(_library().swing_heap_pin(self._live(), out))
             block = (ctypes.c_ubyte * size).from_address(out.value)
+            if pinned:
+                weakref.finalize(block, _unpin, self._heap, out, self._process).atexit = False
             # Keeps the heap alive, too.
             weakref.finalize(block, self._unpointed.append, handle).atexit = False
             weakref.finalize(block, _nothing, self).atexit = False

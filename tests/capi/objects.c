@@ -232,10 +232,46 @@ static void a_child_has_no_heap(void) {
     CHECK(swing_heap_close(heap) == 0);
 }
 
+/* New bytes for objects on the disk, which is not read for that. */
+static void replace(void) {
+    swing_heap *heap = open_heap(6 * MIB, 0, 0);
+    swing_heap_counters before, after;
+    static swing_object objects[OBJECTS];
+    unsigned char bytes[3000], found[3000];
+    size_t i, size;
+    memset(bytes, 1, sizeof bytes);
+    for (i = 0; i < OBJECTS; i++) CHECK(swing_heap_alloc(heap, bytes, 1000, &objects[i]) == 0);
+    CHECK(swing_heap_get_counters(heap, &before) == 0 && before.evicted_objects > OBJECTS / 2);
+    for (i = 0; i < OBJECTS; i++) {
+        memset(bytes, (int)i, sizeof bytes);
+        if (i % 2 == 0) {
+            CHECK(swing_heap_write(heap, objects[i], 0, bytes, 1000) == 0);
+        } else {
+            CHECK(swing_heap_replace(heap, objects[i], bytes, 1 + i % 3000) == 0);
+        }
+    }
+    CHECK(swing_heap_get_counters(heap, &after) == 0);
+    CHECK(after.read_bytes == before.read_bytes && after.misses == before.misses);
+    for (i = 0; i < OBJECTS; i++) {
+        memset(bytes, (int)i, sizeof bytes);
+        CHECK(swing_heap_size(heap, objects[i], &size) == 0);
+        CHECK(size == (i % 2 == 0 ? 1000 : 1 + i % 3000));
+        CHECK(swing_heap_read(heap, objects[i], 0, found, size) == 0);
+        CHECK(memcmp(found, bytes, size) == 0);
+    }
+    CHECK(swing_heap_replace(heap, objects[0], bytes, 0) == SWING_E_ARGUMENT);
+    CHECK(swing_heap_replace(heap, objects[0], NULL, 5) == SWING_E_ARGUMENT);
+    CHECK(swing_heap_replace(heap, objects[0], bytes, 65537) == SWING_E_ARGUMENT);
+    CHECK(swing_heap_free(heap, objects[0]) == 0);
+    CHECK(swing_heap_replace(heap, objects[0], bytes, 5) == SWING_E_NO_OBJECT);
+    CHECK(swing_heap_close(heap) == 0);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     directory = argv[1];
     larger_than_memory();
+    replace();
     in_place();
     kept_by_a_directory();
     mistakes();

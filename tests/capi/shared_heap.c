@@ -146,6 +146,9 @@ static void states_stay(void) {
     CHECK(swing_heap_share(heap, &later) == 0 && later > epoch);
     second = start("1");
     for (round = 2; round < 5; round++) write_round(heap, round);
+    /* All bytes of an object are written without reading it, and others are read. */
+    CHECK(swing_heap_get_counters(heap, &counters) == 0 && counters.misses == 0);
+    CHECK(swing_heap_prefetch(heap, objects, 1000) == 0);
     CHECK(swing_heap_get_counters(heap, &counters) == 0);
     CHECK(counters.kept_bytes > 10 * MIB && counters.evicted_objects > OBJECTS);
     CHECK(swing_heap_write_amplification(&counters) >= 1.0);
@@ -156,6 +159,41 @@ static void states_stay(void) {
     /* Without readers nothing is kept but what the newest state shows. */
     CHECK(swing_heap_share(heap, NULL) == 0);
     CHECK(swing_heap_get_counters(heap, &counters) == 0 && counters.kept_bytes < 2 * MIB);
+    CHECK(swing_heap_close(heap) == 0);
+}
+
+/* Loads and stores through addresses, beside stores into the area, which are trapped. */
+static void write_by_pointers(swing_heap *heap, unsigned round) {
+    unsigned char bytes[SIZE];
+    void *address;
+    size_t i;
+    for (i = 0; i < OBJECTS; i++) {
+        fill(bytes, i, round);
+        CHECK(swing_heap_pointer(heap, objects[i], &address) == 0);
+        CHECK(((unsigned char *)address)[SIZE - 1] == (unsigned char)(i * 31 + (round - 1) * 7));
+        memcpy(address, bytes, SIZE);
+    }
+}
+
+static void states_show_what_was_stored_through_addresses(void) {
+    swing_heap *heap = open_heap("c-heap", 0);
+    struct process readers[3];
+    swing_block block;
+    unsigned round;
+    memset(objects, 0, sizeof objects);
+    write_round(heap, 0);
+    for (round = 1; round < 4; round++) {
+        char text[4];
+        write_by_pointers(heap, round);
+        CHECK(snprintf(text, sizeof text, "%u", round) > 0);
+        CHECK(swing_heap_share(heap, NULL) == 0);
+        readers[round - 1] = start(text);
+    }
+    write_by_pointers(heap, 4);
+    for (round = 1; round < 4; round++) finish(readers[round - 1]);
+    CHECK(swing_heap_begin(heap, objects[7], SWING_HEAP_READ, &block) == 0);
+    CHECK(((unsigned char *)block.address)[SIZE - 1] == (unsigned char)(7 * 31 + 4 * 7));
+    CHECK(swing_heap_end(heap, objects[7], SWING_HEAP_READ) == 0);
     CHECK(swing_heap_close(heap) == 0);
 }
 
@@ -214,7 +252,15 @@ static void mistakes(void) {
     CHECK(swing_heap_snapshot_open("other", &snapshot) == SWING_E_NOT_FOUND);
     CHECK(swing_heap_snapshot_open("c-heap", &snapshot) == SWING_E_REFUSED);
     CHECK(swing_heap_alloc(heap, "abc", 3, &object) == 0);
-    CHECK(swing_heap_pointer(heap, object, &address) == SWING_E_ARGUMENT);
+    CHECK(swing_heap_pointer(heap, object, &address) == 0);
+    /* A reader keeps what it sees, so what was stored meanwhile cannot be shared. */
+    CHECK(swing_heap_begin(heap, object, SWING_HEAP_READ, &block) == 0);
+    CHECK(memcmp(address, "abc", 3) == 0);
+    memcpy(address, "ABC", 3);
+    CHECK(swing_heap_share(heap, NULL) == SWING_E_BUSY && memcmp(block.address, "abc", 3) == 0);
+    CHECK(swing_heap_end(heap, object, SWING_HEAP_READ) == 0);
+    CHECK(swing_heap_share(heap, NULL) == 0);
+    memcpy(address, "abc", 3);
     CHECK(swing_heap_set_root(heap, object) == 0);
     CHECK(swing_heap_begin(heap, object, SWING_HEAP_WRITE, &block) == 0);
     CHECK(swing_heap_share(heap, NULL) == SWING_E_BUSY);
@@ -268,6 +314,7 @@ int main(int argc, char **argv) {
     if (argc == 3) return strcmp(argv[2], "owner") == 0 ? owner() : reader((unsigned)atoi(argv[2]));
     mistakes();
     states_stay();
+    states_show_what_was_stored_through_addresses();
     a_killed_owner();
     return 0;
 }

@@ -322,3 +322,77 @@ def test_arrays_at_plain_addresses(folder: Path) -> None:
         with refused("no object"):
             heap.pointer(handles[5])
         del arrays, change
+
+
+def test_new_bytes_for_whole_objects_read_nothing(folder: Path) -> None:
+    with swingdb.ObjectHeap(folder, budget=BUDGET) as heap:
+        handles = [heap.alloc(bytes([i % 251]) * 1000) for i in range(30_000)]
+        before = heap.stats()
+        assert before.evicted_objects > 10_000
+        for i, handle in enumerate(handles):
+            if i % 2:
+                heap.write(handle, bytes([i % 241]) * 1000)
+            else:
+                heap.replace(handle, bytes([i % 241]) * (1 + i % 2000))
+        after = heap.stats()
+        assert (after.read_bytes, after.misses) == (before.read_bytes, before.misses)
+        for i, handle in enumerate(handles[:5000]):
+            assert heap.read(handle) == bytes([i % 241]) * (1000 if i % 2 else 1 + i % 2000)
+        with pytest.raises(swingdb.HeapError):
+            heap.replace(handles[0], b"")
+        view = heap.pointer(handles[1])
+        with refused("in use"):
+            heap.replace(handles[1], b"other")
+        del view
+        heap.free(handles[0])
+        with refused("no object"):
+            heap.replace(handles[0], b"x")
+
+
+def test_system_calls_with_pinned_pointers(folder: Path) -> None:
+    with swingdb.ObjectHeap(folder, budget=BUDGET, max_wait=0.2) as heap:
+        heap.enable_pointers(1 << 20)
+        handles = [heap.alloc(4000) for _ in range(3000)]
+        with open("/dev/zero", "rb", buffering=0) as zero, Path(sys.executable).open("rb") as file:
+            plain = heap.pointer(handles[0])
+            with pytest.raises(OSError, match="Bad address"):
+                zero.readinto(plain)
+            view = heap.pointer(handles[1], pinned=True)
+            for handle in handles[2:]:
+                heap.pointer(handle)[0] = 7
+            assert os.readv(file.fileno(), [view]) == 4000
+            assert bytes(view) == Path(sys.executable).read_bytes()[:4000]
+            with refused("in use"):
+                heap.read(handles[1])
+            expected = bytes(view)
+            del view
+            assert heap.read(handles[1]) == expected
+            del plain
+
+
+def test_numbers_that_are_no_handles_lengths_or_places(folder: Path) -> None:
+    with swingdb.ObjectHeap(folder, budget=BUDGET) as heap:
+        handle = heap.alloc(b"bytes")
+        for wrong in (handle + (1 << 64), handle - (1 << 64), -1, 1 << 200):
+            for call in (heap.free, heap.read, heap.size, heap.pin, heap.pointer):
+                with pytest.raises(ValueError, match="64 bits"):
+                    call(wrong)
+            with pytest.raises(ValueError, match="64 bits"):
+                heap.write(handle, b"x", offset=wrong)
+            with pytest.raises(ValueError, match="64 bits"):
+                heap.replace(wrong, b"x")
+            with pytest.raises(ValueError, match="64 bits"):
+                heap.root = wrong
+        for wrong in (-5, 1 << 64 | 10):
+            with pytest.raises(ValueError, match="64 bits"):
+                heap.alloc(wrong)
+            with pytest.raises(ValueError, match="64 bits"):
+                heap.resize(handle, wrong)
+            with pytest.raises(ValueError, match="64 bits"):
+                heap.set_budget(wrong)
+        for call in (heap.free, heap.read, heap.pin):
+            with pytest.raises(TypeError):
+                call("7")
+        with refused("no object"):
+            heap.read(handle + 1)
+        assert heap.read(handle) == b"bytes"

@@ -237,3 +237,23 @@ def test_counters_say_what_was_done(folder: Path) -> None:
         assert 1.0 <= stats.write_amplification < 1.5 and 0 < stats.hit_rate < 1
         assert 0 < stats.fragmentation < 0.3 and stats.damaged == 0
         assert 0 < stats.miss_p50_ns <= stats.miss_p99_ns <= stats.miss_p999_ns
+
+
+def test_snapshots_show_what_was_stored_through_pointers(folder: Path, name: str) -> None:
+    with swingdb.ObjectHeap(folder, budget=BUDGET, name=name) as heap:
+        handles = [heap.alloc(4000) for _ in range(6000)]
+        snapshots = []
+        for round in range(1, 4):
+            for number, handle in enumerate(handles):
+                array = np.frombuffer(heap.pointer(handle), np.int32)
+                assert (array == (round - 1) * number).all()
+                array += number
+            heap.share()
+            snapshots.append((round, swingdb.HeapSnapshot(name)))
+            assert bytes(heap.pointer(handles[7])[:4]) == (round * 7).to_bytes(4, "little")
+        for round, snapshot in snapshots:
+            with snapshot:
+                for number in range(0, len(handles), 17):
+                    found = np.frombuffer(snapshot.read(handles[number]), np.int32)
+                    assert (found == round * number).all()
+        del array

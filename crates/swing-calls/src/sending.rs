@@ -1,23 +1,30 @@
 //! Functions that have the kernel load from the program's memory. Where an area was never stored to
 //! it has no memory yet: a load is trapped and gives zeros, but the kernel's own is not, and fails
 //! with `EFAULT`. So one byte of each extent is loaded before.
+//!
+//! Of plain pointers to objects (`swing_heap_malloc`) a page that was loaded from may be empty
+//! again when the kernel comes to it, for instance because the call waited. So a call that fails
+//! with `EFAULT` loads and tries again.
 
 use libc::*;
 
 use crate::copy::{NOWHERE, touches_area};
 use crate::fill::MAX_VECTORS;
-use crate::next::own;
+use crate::next::{keeping_errno, own};
+use crate::slot::again_after_fault;
 
 /// No extent is shorter.
 const LEAST_EXTENT: usize = swing::geometry::MIN_DATA_EXTENT.0 as usize;
 const _: () = assert!(swing::geometry::SMALL_EXTENT.0 as usize >= LEAST_EXTENT);
 
-/// Loads from each extent of a buffer that lies in an area.
+/// Loads from each extent of a buffer that lies in an area. Whether its memory may go again.
 #[inline]
-fn touch(at: *const c_void, len: usize) {
-    if touches_area(at.cast(), len) {
+fn touch(at: *const c_void, len: usize) -> bool {
+    let touches = touches_area(at.cast(), len);
+    if touches {
         load(at.cast(), len);
     }
+    touches && swing::tracked::is_served(at.cast())
 }
 
 fn load(at: *const u8, len: usize) {
@@ -42,20 +49,25 @@ fn load(at: *const u8, len: usize) {
     }
 }
 
+/// As [`touch`], of a list of buffers.
+///
 /// # Safety
 /// `vectors` points to `count` of them, or the call will fail as well.
-pub(crate) unsafe fn touch_vectors(vectors: *const iovec, count: usize) {
+unsafe fn touch_vectors(vectors: *const iovec, count: usize) -> bool {
     if vectors.addr() < NOWHERE || count > MAX_VECTORS {
-        return;
+        return false;
     }
+    let mut touched = false;
     for i in 0..count {
         // SAFETY: the caller's promise.
         let vector = unsafe { vectors.add(i).read() };
-        touch(vector.iov_base, vector.iov_len);
+        touched |= touch(vector.iov_base, vector.iov_len);
     }
+    touched
 }
 
-/// Defines functions: after the signature, what is done before the C library's one is called.
+/// Defines functions: after the signature, what is done before the C library's one is called, and
+/// says whether a fault may be that of a page that has gone since.
 macro_rules! senders {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $result:ty { $before:expr })*) => {$(
         /// The C library's function of this name; what it loads may lie in areas.
@@ -65,9 +77,16 @@ macro_rules! senders {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($arg: $kind),*) -> $result {
             let call = own!($name($($kind),*) -> $result);
-            $before;
-            // SAFETY: the caller promised what the function asks for.
-            unsafe { call($($arg),*) }
+            let mut tries = 0;
+            loop {
+                let touched = keeping_errno(|| $before);
+                // SAFETY: the caller promised what the function asks for.
+                let result = unsafe { call($($arg),*) };
+                // A C int may come with anything in the upper half of its register.
+                if !touched || !again_after_fault(result as i64, &mut tries) {
+                    return result;
+                }
+            }
         }
     )*};
 }
@@ -119,9 +138,9 @@ senders! {
     }
     sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
         // SAFETY: null, or a message, which has as many vectors as it says.
-        if let Some(message) = unsafe { message.as_ref() } {
+        unsafe { message.as_ref() }.is_some_and(|message| {
             // SAFETY: as above.
             unsafe { touch_vectors(message.msg_iov, message.msg_iovlen) }
-        }
+        })
     }
 }

@@ -202,8 +202,13 @@ pub fn telling_mask(mask: *mut sigset_t, call: impl FnOnce(*mut sigset_t) -> c_i
 /// stored there; waits a moment then.
 #[inline]
 pub fn again(result: i64, slots: &[Slot], tries: &mut u32) -> bool {
-    let faulted = result == -1 && errno() == EFAULT;
-    faulted && slots.iter().any(Slot::is_exposed) && wait(tries)
+    slots.iter().any(Slot::is_exposed) && again_after_fault(result, tries)
+}
+
+/// Whether a call that has failed with `EFAULT` is to be tried again; waits a moment then.
+#[inline]
+pub(crate) fn again_after_fault(result: i64, tries: &mut u32) -> bool {
+    result == -1 && errno() == EFAULT && wait(tries)
 }
 
 #[cold]

@@ -44,7 +44,7 @@ pub type swing_heap_progress = Option<unsafe extern "C" fn(u64, u64, *mut c_void
 pub struct swing_heap {
     heap: RwLock<Option<ObjectHeap>>,
     /// Accesses that were begun and not ended.
-    accesses: AtomicU64,
+    pub(crate) accesses: AtomicU64,
     broken: AtomicBool,
 }
 
@@ -122,7 +122,9 @@ impl From<HeapError> for Failure {
         let code = match &e {
             HeapError::NoObject { .. } | HeapError::NoPointer { .. } => Code::NoObject,
             HeapError::InUse { .. } => Code::Busy,
-            HeapError::NoMemory { .. } | HeapError::TooManyObjects => Code::NoMemory,
+            HeapError::NoMemory { .. }
+            | HeapError::TooManyObjects
+            | HeapError::TooManyHeld { .. } => Code::NoMemory,
             HeapError::DiskFull(_) => Code::DiskFull,
             HeapError::Damaged { .. } => Code::Corrupt,
             HeapError::Forked => Code::Forked,
@@ -435,8 +437,21 @@ pub unsafe extern "C" fn swing_heap_read(
     size: usize,
 ) -> c_int {
     let read = |heap: &ObjectHeap, _: &_| {
-        let guard = heap.read(Handle::from_bits(object))?;
-        let from = &guard[part_of(offset, size, guard.len())?];
+        let handle = Handle::from_bits(object);
+        let (guard, copy);
+        let bytes: &[u8] = match heap.read(handle) {
+            Ok(found) => {
+                guard = found;
+                &guard
+            }
+            // A copy needs no room in the heap.
+            Err(HeapError::NoMemory { .. } | HeapError::DiskFull(_)) => {
+                copy = heap.copy_of(handle)?;
+                &copy
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let from = &bytes[part_of(offset, size, bytes.len())?];
         if size > 0 {
             if to.is_null() {
                 return Err(null());
@@ -473,7 +488,12 @@ pub unsafe extern "C" fn swing_heap_write(
             copy = ObjectHeap::any_pointers().then(|| bytes.to_vec());
             copy.as_deref().unwrap_or(bytes)
         };
-        let mut guard = heap.write(Handle::from_bits(object))?;
+        let handle = Handle::from_bits(object);
+        // All bytes of an object: nothing has to come from the disk.
+        if offset == 0 && !bytes.is_empty() && heap.overwrite(handle, bytes)? {
+            return Ok(());
+        }
+        let mut guard = heap.write(handle)?;
         let range = part_of(offset, size, guard.len())?;
         if size > 0 {
             if from.is_null() {
@@ -485,6 +505,33 @@ pub unsafe extern "C" fn swing_heap_write(
     };
     // SAFETY: the caller's promise.
     unsafe { with(heap, write) }
+}
+
+/// See `fgmm.h`.
+///
+/// # Safety
+/// `from` has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_heap_replace(
+    heap: *mut swing_heap,
+    object: u64,
+    from: *const c_void,
+    size: usize,
+) -> c_int {
+    let replace = |heap: &ObjectHeap, _: &_| {
+        let handle = Handle::from_bits(object);
+        if size == 0 || size > MAX_OBJECT_BYTES {
+            return Err(HeapError::Size { len: size }.into());
+        }
+        if from.is_null() {
+            return Err(null());
+        }
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { std::slice::from_raw_parts(from.cast(), size) };
+        Ok(heap.replace(handle, bytes)?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { with(heap, replace) }
 }
 
 fn access_of(access: c_uint) -> Result<Access> {

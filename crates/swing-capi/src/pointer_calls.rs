@@ -111,6 +111,36 @@ pub unsafe extern "C" fn swing_heap_dispose(heap: *mut swing_heap, address: *mut
     unsafe { with(heap, free) }
 }
 
+/// See `fgmm.h`.
+///
+/// # Safety
+/// `heap` came from [`swing_heap_open`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_heap_pin(heap: *mut swing_heap, address: *const c_void) -> c_int {
+    let pin = |heap: &ObjectHeap, outer: &swing_heap| {
+        heap.pin_address(address.cast())?;
+        outer.accesses.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { with(heap, pin) }
+}
+
+/// See `fgmm.h`.
+///
+/// # Safety
+/// `heap` came from [`swing_heap_open`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_heap_unpin(heap: *mut swing_heap, address: *const c_void) -> c_int {
+    let unpin = |heap: &ObjectHeap, outer: &swing_heap| {
+        heap.unpin_address(address.cast())?;
+        outer.accesses.fetch_sub(1, Ordering::AcqRel);
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { with(heap, unpin) }
+}
+
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }

@@ -10,9 +10,9 @@ use crate::chunk::{CHUNK_BYTES, Cell, CellList, CellRef, Chunks, NONE};
 use crate::classes::{CLASSES, cell_bytes, class_of};
 use crate::disk::{BLOCK_BYTES, BUFFERS, Disk, NoRoom, objects_in};
 use crate::entry::{
-    Changes, DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, MAX_GENERATION, PART_BYTES, RESIDENT,
-    STATE, TOUCH, TOUCHES, Table, USERS, address_and_len, checksum, evicted, generation,
-    resident_place, touches, with_generation,
+    BUSY, Changes, DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, MAX_GENERATION, PART_BYTES,
+    RESIDENT, STATE, TOUCH, TOUCHES, Table, USERS, address_and_len, checksum, evicted, generation,
+    resident_place, settled, touches, with_generation,
 };
 use crate::error::HeapError;
 use crate::memory::Memory;
@@ -621,6 +621,10 @@ impl Core {
     /// Moves what is still needed of a block elsewhere. `bytes` were read without the lock, so
     /// each object is checked. Returns false if the keeper has to write first.
     pub(crate) fn collect(&mut self, table: &Table, block: u32, bytes: &[u8]) -> bool {
+        // Moving a part of a block takes room, and gives none back.
+        if objects_in(bytes).any(|(id, offset, _)| self.is_in_use(table, id, (block, offset))) {
+            return true;
+        }
         for (id, offset, len) in objects_in(bytes) {
             let Some(entry) = table.get(id) else { continue };
             let state = entry.state.load(Acquire);
@@ -648,6 +652,24 @@ impl Core {
             entry.state.store(new, Release);
         }
         true
+    }
+
+    /// Whether an object is being moved or used, so that its copy at a place has to stay for now.
+    fn is_in_use(&mut self, table: &Table, id: u32, (block, offset): (u32, u32)) -> bool {
+        let Some(entry) = table.get(id) else { return false };
+        let (state, place) = (entry.state.load(Acquire), entry.place.load(Relaxed));
+        let state = match state & STATE {
+            BUSY => settled(state),
+            RESIDENT if state & USERS != 0 => state,
+            _ => return false,
+        };
+        if state & STATE == EVICTED {
+            let place = DiskPlace::decode(place);
+            return (place.block, place.offset) == (block, offset);
+        }
+        let cell = self.chunks.cell_at(address_and_len(place).0);
+        let facts = self.chunks.cell(cell);
+        facts.block == block && u32::from(facts.offset8) * 8 == offset
     }
 
     /// The copy of a resident object goes; the object is written when it is evicted.

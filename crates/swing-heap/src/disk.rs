@@ -70,6 +70,8 @@ pub(crate) struct Disk {
     empty: Vec<u32>,
     reserved: usize,
     limit: usize,
+    /// Why no more could be reserved last: until it can be, the file ends with what is.
+    full: Option<IoError>,
     seed: u64,
     pub(crate) live_bytes: u64,
     /// The last write that failed, until one succeeds.
@@ -121,6 +123,7 @@ impl Disk {
             empty: Vec::new(),
             reserved: 0,
             limit,
+            full: None,
             seed,
             live_bytes: 0,
             failed: None,
@@ -149,14 +152,26 @@ impl Disk {
         self.buffers.iter_mut().find(|buffer| buffer.state == BufferState::Open)
     }
 
-    /// Whether an object of `len` bytes fits into the open buffer.
+    /// Whether an object of `len` bytes that leaves memory may go to the open buffer. While garbage
+    /// collection works in its last blocks, all of them are for the objects that it moves.
     pub(crate) fn has_room(&mut self, len: usize) -> bool {
+        self.fits(len) && !self.is_for_collection()
+    }
+
+    fn fits(&mut self, len: usize) -> bool {
         self.open_buffer().is_some_and(|buffer| buffer.used + stored_bytes(len) <= BLOCK_BYTES)
+    }
+
+    fn is_for_collection(&self) -> bool {
+        self.room() < SPARE_BLOCKS && self.can_collect()
     }
 
     /// Closes the open buffer if an object of `len` bytes does not fit, and opens another.
     pub(crate) fn make_room(&mut self, len: usize, collects: bool) -> Result<(), NoRoom> {
-        if self.has_room(len) {
+        if !collects && self.is_for_collection() {
+            return Err(NoRoom::Wait);
+        }
+        if self.fits(len) {
             return Ok(());
         }
         if let Some(buffer) = self.open_buffer() {
@@ -185,46 +200,60 @@ impl Disk {
     }
 
     fn find_block(&mut self, collects: bool) -> Result<u32, NoRoom> {
+        self.reserve_ahead().map_err(NoRoom::Failed)?;
         let room = self.room();
         if room == 0 || (!collects && room <= SPARE_BLOCKS) {
             if self.can_collect() {
                 return Err(NoRoom::Wait);
             }
-            let limit = self.limit as u64 * BLOCK_BYTES as u64;
             let kept = if self.kept_dead > 0 { "; flush() frees some of it" } else { "" };
             let shown = self.kept_for_states() * BLOCK_BYTES;
             let shown = match shown {
                 0 => String::new(),
                 bytes => format!("; {bytes} bytes of it are kept for snapshots"),
             };
-            let text = format!("its limit of {limit} bytes is reached{kept}{shown}");
-            return Err(NoRoom::Failed(HeapError::DiskFull(text)));
+            let why = match &self.full {
+                Some(error) => error.to_string(),
+                None => {
+                    let limit = self.limit as u64 * BLOCK_BYTES as u64;
+                    format!("its limit of {limit} bytes is reached")
+                }
+            };
+            return Err(NoRoom::Failed(HeapError::DiskFull(format!("{why}{kept}{shown}"))));
         }
         if let Some(block) = self.empty.pop() {
             return Ok(block);
-        }
-        if self.live.len() == self.reserved {
-            let step = STEP_BLOCKS.min(self.limit - self.live.len());
-            let (at, unit) = (self.reserved as u64 * BLOCK_BYTES as u64, BLOCK_BYTES as u64);
-            let made = self.file.preallocate(at, step as u64 * unit);
-            match made {
-                Ok(()) => self.reserved += step,
-                Err(error) if error.cause.is_full() => {
-                    let one = self.file.preallocate(at, unit);
-                    one.map_err(|e| NoRoom::Failed(write_error(e)))?;
-                    self.reserved += 1;
-                }
-                Err(error) => return Err(NoRoom::Failed(write_error(error))),
-            }
         }
         self.live.push(0);
         self.kept.push(0);
         Ok(self.live.len() as u32 - 1)
     }
 
+    /// Reserves room before the last blocks are taken, which are for garbage collection: on a full
+    /// disk that needs some to give others back.
+    fn reserve_ahead(&mut self) -> Result<(), HeapError> {
+        let ready = self.empty.len() + self.reserved - self.live.len();
+        if ready > SPARE_BLOCKS || self.reserved >= self.limit {
+            return Ok(());
+        }
+        let (at, unit) = (self.reserved as u64 * BLOCK_BYTES as u64, BLOCK_BYTES as u64);
+        for step in [STEP_BLOCKS.min(self.limit - self.reserved), 1] {
+            match self.file.preallocate(at, step as u64 * unit) {
+                Ok(()) => {
+                    (self.reserved, self.full) = (self.reserved + step, None);
+                    return Ok(());
+                }
+                Err(error) if error.cause.is_full() => self.full = Some(error),
+                Err(error) => return Err(write_error(error)),
+            }
+        }
+        Ok(())
+    }
+
     /// Blocks that can be taken.
     pub(crate) fn room(&self) -> usize {
-        self.empty.len() + self.limit.saturating_sub(self.live.len())
+        let end = if self.full.is_some() { self.reserved } else { self.limit };
+        self.empty.len() + end.saturating_sub(self.live.len())
     }
 
     /// Whether blocks run short.

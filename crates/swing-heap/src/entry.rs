@@ -11,6 +11,7 @@
 //! | 17-28 | | pins | | |
 //! | 29 | | dirty: the disk has not these bytes | | |
 //! | 30 | | the page of the object's address is filled | | |
+//! | 31 | | that page stays filled for system calls | | |
 //! | 36-63 | generation of the handle, 1 to 2^28 - 1 | same | same | same |
 //!
 //! | state | bits of `place` |
@@ -81,6 +82,8 @@ pub(crate) const PIN: u64 = 1 << 17;
 pub(crate) const PINS: u64 = 0xfff << 17;
 pub(crate) const DIRTY: u64 = 1 << 29;
 pub(crate) const WINDOW: u64 = 1 << 30;
+/// With [`WINDOW`] only.
+pub(crate) const HELD: u64 = 1 << 31;
 pub(crate) const USERS: u64 = READERS | WRITER | PINS | WINDOW;
 const CHECKSUM_SHIFT: u32 = 4;
 const GENERATION_SHIFT: u32 = 36;

@@ -66,6 +66,15 @@ pub enum HeapError {
         /// How long the call waited, in milliseconds.
         waited_ms: u64,
     },
+    /// Half of the window of plain pointers is held by system calls.
+    #[error(
+        "{held} pages of plain pointers are pinned, half of the window; unpin some, or choose a \
+             larger window with enable_pointers"
+    )]
+    TooManyHeld {
+        /// How many pages are.
+        held: usize,
+    },
     /// The budget has no room: what is in memory is in use, or the metadata takes all of it.
     #[error(
         "the budget of {budget} bytes has no room for {len} bytes more; raise it with \

@@ -20,8 +20,8 @@ use crate::chunk::NONE;
 use crate::core::Core;
 use crate::disk::NoRoom;
 use crate::entry::{
-    Changes, DIRTY, DiskPlace, EVICTED, FREE, GROUP_ENTRIES, Handle, MAX_GENERATION, PINS, READER,
-    READERS, RESIDENT, STATE, Table, WINDOW, WRITER, address_and_len, evicted, generation,
+    Changes, DIRTY, DiskPlace, EVICTED, FREE, GROUP_ENTRIES, HELD, Handle, MAX_GENERATION, PINS,
+    READER, READERS, RESIDENT, STATE, Table, WINDOW, WRITER, address_and_len, evicted, generation,
     with_generation,
 };
 use crate::error::HeapError;
@@ -29,6 +29,7 @@ use crate::heap::{HeapOptions, Kind, ObjectHeap, Patience, Shared, check_options
 use crate::keeper::KEEPER_BYTES;
 use crate::memory::Memory;
 use crate::store::{Facts, GROUP_BYTES, MAX_IDS, Opened, Recovery, STORE_BYTES, Store};
+use crate::window::Settled;
 
 /// Generations that a commit reserves for the time until the next one.
 const RESERVED_GENERATIONS: u32 = 4096;
@@ -200,8 +201,8 @@ impl ObjectHeap {
         if let Some(window) = shared.window.get() {
             // What was stored through pointers becomes a change that the groups show.
             let mut patience = Patience::new(shared.max_wait());
-            while let Some(id) = window.recall_all(shared)? {
-                patience.wait(Handle::new(id, 0))?;
+            while let Settled::Stays(id) = window.settle(shared)? {
+                patience.wait(shared.handle_of_id(id))?;
             }
         }
         let (groups, root) = {
@@ -284,7 +285,7 @@ impl ObjectHeap {
                 Encoded::WaitForWindow => {
                     drop(core);
                     if !shared.recall_page(id)? {
-                        patience.wait(Handle::new(id, 0))?;
+                        patience.wait(shared.handle_of_id(id))?;
                     }
                     core = shared.lock();
                 }
@@ -358,6 +359,11 @@ impl ObjectHeap {
 }
 
 impl Shared {
+    /// The handle that an id's object has now, for messages.
+    pub(crate) fn handle_of_id(&self, id: u32) -> Handle {
+        Handle::new(id, self.table.get(id).map_or(0, |entry| generation(entry.state.load(Relaxed))))
+    }
+
     /// Takes an object's page back; false: it has to stay for now.
     fn recall_page(&self, id: u32) -> Result<bool, HeapError> {
         match (self.window.get(), self.table.get(id)) {
@@ -404,7 +410,7 @@ impl Core {
             if state & (DIRTY | WRITER) == 0 && self.chunks.cell(cell).block != NONE {
                 return Ok(self.encode_copy(handle, cell, len));
             }
-            if state & WINDOW != 0 {
+            if state & (WINDOW | HELD) == WINDOW {
                 return Ok(Encoded::WaitForWindow);
             }
             if state & WRITER != 0 || state & READERS == READERS {
@@ -417,7 +423,8 @@ impl Core {
             }
             // Clean before it is copied: a pin that comes meanwhile makes it dirty again. One that
             // is there may store at any time, so the object is written by the next flush as well.
-            let is_pinned = state & PINS != 0;
+            // So may a system call with a held page; its bytes are in the cell since the begin.
+            let is_pinned = state & (PINS | HELD) != 0;
             let clean = if is_pinned { state } else { state & !DIRTY };
             if entry.state.compare_exchange(state, clean + READER, AcqRel, Relaxed).is_err() {
                 continue;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use swing_tier::storage::{Direction, FileRef, Queue, QueueOptions, Request, Storage};
 use swing_tier::{
-    BufferClass, Directory, DirectoryOptions, IoError, ProcessMark, QueueOwner, UNIT_BYTES,
-    thread_queue,
+    BufferClass, Directory, DirectoryOptions, IoError, ProcessMark, QueueGuard, QueueOwner,
+    UNIT_BYTES, thread_queue,
 };
 
 use crate::chunk::{CHUNK_BYTES, CellRef, MAX_CHUNKS};
@@ -42,7 +42,7 @@ pub const MIN_BUDGET_BYTES: u64 = 6 << 20;
 /// The largest budget of a heap.
 pub const MAX_BUDGET_BYTES: u64 = ((MAX_CHUNKS - 1) * CHUNK_BYTES) as u64;
 /// Reads in flight of one call.
-const DEPTH: u32 = 16;
+pub(crate) const DEPTH: u32 = 16;
 /// Buffers of a thread's queue: small ones, and one for the longest object at any offset.
 const SMALL_READ: u32 = 8 << 10;
 /// Memory of one thread's queue.
@@ -94,7 +94,7 @@ pub(crate) struct Shared {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) file: FileRef,
     counters: Counters,
-    seed: u64,
+    pub(crate) seed: u64,
     /// Threads that read from the disk at this moment.
     reading: AtomicU64,
     mark: ProcessMark,
@@ -131,6 +131,16 @@ impl Shared {
         if self.core.is_poisoned() { Err(HeapError::Broken) } else { Ok(()) }
     }
 
+    /// Waits a moment for others to let go of objects.
+    pub(crate) fn wait_for_users(&self) {
+        self.work.notify_one();
+        drop(self.changed.wait_timeout(self.lock(), Duration::from_millis(1)));
+    }
+
+    pub(crate) fn count_damaged(&self) {
+        self.counters.damaged.fetch_add(1, Relaxed);
+    }
+
     pub(crate) fn wait_for_work<'a>(
         &self,
         core: MutexGuard<'a, Core>,
@@ -155,11 +165,11 @@ impl std::fmt::Debug for ObjectHeap {
 }
 
 /// An evicted object that this thread has claimed.
-struct Claim<'a> {
+pub(crate) struct Claim<'a> {
     entry: &'a Entry,
-    handle: Handle,
-    place: DiskPlace,
-    sum: u32,
+    pub(crate) handle: Handle,
+    pub(crate) place: DiskPlace,
+    pub(crate) sum: u32,
 }
 
 impl ObjectHeap {
@@ -335,7 +345,7 @@ impl ObjectHeap {
     }
 
     /// Makes an entry busy that nobody uses; returns its state before.
-    fn claim_alone(&self, handle: Handle) -> Result<(&Entry, u64), HeapError> {
+    pub(crate) fn claim_alone(&self, handle: Handle) -> Result<(&Entry, u64), HeapError> {
         let entry = self.entry(handle)?;
         let mut patience = Patience::new(self.shared.max_wait);
         loop {
@@ -362,6 +372,15 @@ impl ObjectHeap {
     /// As for allocation and access; the object is what it was.
     pub fn realloc(&self, handle: Handle, len: usize) -> Result<(), HeapError> {
         check_len(len)?;
+        let started = Instant::now();
+        while !self.try_realloc(handle, len, started)? {
+            self.shared.wait_for_users();
+        }
+        Ok(())
+    }
+
+    /// False: there is no room as long as others, and this thread, use what they use.
+    fn try_realloc(&self, handle: Handle, len: usize, started: Instant) -> Result<bool, HeapError> {
         let writers = self.enter_writers(handle)?;
         let (entry, address, old) = self.acquire(handle, ALONE)?;
         let guard = WriteGuard { entry, address, len: old, _writers: writers };
@@ -370,16 +389,18 @@ impl ObjectHeap {
             self.shared.check_whole()?;
             let cell = core.uninstall(address, old);
             self.reinstall(&mut core, &guard, handle, (cell, len));
-            return Ok(());
+            return Ok(true);
         }
-        let (mut core, cell) = self.take_cell(self.shared.lock(), len)?;
+        let Some((mut core, cell)) = self.try_cell(self.shared.lock(), len, started)? else {
+            return Ok(false);
+        };
         let to = core.chunks.address(cell) as *mut u8;
         // SAFETY: the new cell is detached, and the guard has the old one alone.
         unsafe { std::ptr::copy_nonoverlapping(address as *const u8, to, old.min(len)) };
         let old_cell = core.uninstall(address, old);
         core.give_back(old_cell);
         self.reinstall(&mut core, &guard, handle, (cell, len));
-        Ok(())
+        Ok(true)
     }
 
     /// Puts an object of which the caller is the writer into a cell, with its new length.
@@ -438,10 +459,7 @@ impl ObjectHeap {
     /// # Errors
     /// As [`ObjectHeap::alloc_zeroed`].
     pub fn put<T: Plain>(&self, value: T) -> Result<Remote<T>, HeapError> {
-        let from = std::ptr::from_ref(&value).cast::<u8>();
-        // SAFETY: plain data has no padding, so all its bytes are initialised.
-        let bytes = unsafe { std::slice::from_raw_parts(from, size_of::<T>()) };
-        Ok(Remote::of(self.alloc_from(bytes)?))
+        Ok(Remote::of(self.alloc_from(bytes_of(&value))?))
     }
 
     /// The value of a typed handle.
@@ -460,26 +478,11 @@ impl ObjectHeap {
     /// # Errors
     /// As [`ObjectHeap::get`].
     pub fn set<T: Plain>(&self, remote: Remote<T>, value: T) -> Result<(), HeapError> {
-        let guard = self.write(remote.handle())?;
-        check_type::<T>(remote.handle(), guard.len)?;
-        // SAFETY: as for `get`, and the guard is the only user.
-        unsafe { *(guard.address as *mut T) = value };
-        Ok(())
-    }
-
-    /// Copies of many objects, those on the disk read several at a time.
-    ///
-    /// # Errors
-    /// The first object's that cannot be read.
-    pub fn get_many(&self, handles: &[Handle]) -> Result<Vec<Vec<u8>>, HeapError> {
-        let mut found = Vec::with_capacity(handles.len());
-        for part in handles.chunks(DEPTH as usize) {
-            self.prefetch(part)?;
-            for &handle in part {
-                found.push(self.read(handle)?.to_vec());
-            }
+        let fits = |len| len == size_of::<T>();
+        match self.replace_if(remote.handle(), bytes_of(&value), fits)? {
+            Some(len) => check_type::<T>(remote.handle(), len),
+            None => Ok(()),
         }
-        Ok(found)
     }
 
     /// Brings objects into memory, several reads at a time. Nothing keeps them there.
@@ -511,6 +514,10 @@ impl ObjectHeap {
     pub fn set_budget(&self, budget: u64) -> Result<(), HeapError> {
         self.check_process()?;
         check_budget(budget)?;
+        let fitted = match self.shared.window.get() {
+            Some(window) => window.fit(&self.shared, budget),
+            None => Ok(()),
+        };
         let mut core = self.shared.lock();
         core.budget = budget;
         while core.is_over_budget() && core.chunks.count > 1 {
@@ -519,7 +526,7 @@ impl ObjectHeap {
             core = guard;
             core.give_back(cell);
         }
-        Ok(())
+        fitted
     }
 
     /// What the heap holds and has done.
@@ -573,6 +580,19 @@ impl ObjectHeap {
 
     #[inline]
     fn acquire(&self, handle: Handle, mode: Mode) -> Result<(&Entry, usize, usize), HeapError> {
+        match self.acquire_resident(handle, mode)? {
+            Some(found) => Ok(found),
+            None => self.acquire_slowly(self.entry(handle)?, handle, mode),
+        }
+    }
+
+    /// Access to an object in memory that nobody excludes from it; `None` for all others.
+    #[inline]
+    pub(crate) fn acquire_resident(
+        &self,
+        handle: Handle,
+        mode: Mode,
+    ) -> Result<Option<(&Entry, usize, usize)>, HeapError> {
         self.check_process()?;
         let entry = self.entry(handle)?;
         let state = entry.state.load(Acquire);
@@ -582,9 +602,9 @@ impl ObjectHeap {
         if free && entry.take(state, mode) {
             self.shared.counters.hit();
             let (address, len) = address_and_len(entry.place.load(Relaxed));
-            return Ok((entry, address, len));
+            return Ok(Some((entry, address, len)));
         }
-        self.acquire_slowly(entry, handle, mode)
+        Ok(None)
     }
 
     #[cold]
@@ -652,7 +672,7 @@ impl ObjectHeap {
     }
 
     /// Claims an object if it is on the disk.
-    fn claim(&self, handle: Handle) -> Result<Option<Claim<'_>>, HeapError> {
+    pub(crate) fn claim(&self, handle: Handle) -> Result<Option<Claim<'_>>, HeapError> {
         let entry = self.entry(handle)?;
         let state = entry.state.load(Acquire);
         if generation(state) != handle.generation() || state & STATE == FREE {
@@ -685,16 +705,21 @@ impl ObjectHeap {
         first
     }
 
+    /// This thread's queue.
+    pub(crate) fn queue(&self) -> Result<QueueGuard, IoError> {
+        let small = BufferClass { len: SMALL_READ, count: DEPTH };
+        let large = BufferClass { len: LARGE_READ, count: 1 };
+        let options = QueueOptions { depth: DEPTH, buffers: vec![small, large] };
+        thread_queue(&*self.shared.storage, &options, &self.owner)
+    }
+
     fn bring_from_disk(
         &self,
         claims: &[Claim<'_>],
         users: u64,
         started: Instant,
     ) -> Result<(), HeapError> {
-        let small = BufferClass { len: SMALL_READ, count: DEPTH };
-        let large = BufferClass { len: LARGE_READ, count: 1 };
-        let options = QueueOptions { depth: DEPTH, buffers: vec![small, large] };
-        let made = thread_queue(&*self.shared.storage, &options, &self.owner);
+        let made = self.queue();
         let mut queue = match made {
             Ok(queue) => queue,
             Err(error) => {
@@ -738,7 +763,7 @@ impl ObjectHeap {
     }
 
     /// Asks for a claimed object's bytes; false while no buffer is free.
-    fn submit(&self, queue: &mut dyn Queue, claims: &[Claim<'_>], index: usize) -> bool {
+    pub(crate) fn submit(&self, queue: &mut dyn Queue, claims: &[Claim<'_>], index: usize) -> bool {
         if queue.in_flight() >= queue.depth() {
             return false;
         }
@@ -770,7 +795,7 @@ impl ObjectHeap {
         let DiskPlace { block, offset, len, .. } = claim.place;
         let found = disk::checksum(self.shared.seed, claim.handle, block, offset, bytes);
         if found != claim.sum {
-            self.shared.counters.damaged.fetch_add(1, Relaxed);
+            self.shared.count_damaged();
             return Err(HeapError::Damaged { handle: claim.handle, block, offset, len });
         }
         let (mut core, cell) = self.take_cell(self.shared.lock(), len)?;
@@ -782,14 +807,33 @@ impl ObjectHeap {
         Ok(())
     }
 
-    /// Takes a cell, and waits for the keeper or for guards where need be.
+    /// Takes a cell, and waits for the keeper or for guards where need be. The caller has no object
+    /// in memory for itself.
     fn take_cell<'a>(
         &'a self,
         mut core: MutexGuard<'a, Core>,
         len: usize,
     ) -> Result<(MutexGuard<'a, Core>, CellRef), HeapError> {
-        let shared = &self.shared;
         let started = Instant::now();
+        loop {
+            if let Some(taken) = self.try_cell(core, len, started)? {
+                return Ok(taken);
+            }
+            self.shared.wait_for_users();
+            core = self.shared.lock();
+        }
+    }
+
+    /// Takes a cell, and waits for the keeper where need be, but not for guards: `None`. Who has an
+    /// object in memory for itself lets go of it then, waits and tries again. Otherwise threads
+    /// that each want a cell could keep the objects in memory that would have to leave for others.
+    pub(crate) fn try_cell<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+        len: usize,
+        started: Instant,
+    ) -> Result<Option<(MutexGuard<'a, Core>, CellRef)>, HeapError> {
+        let shared = &self.shared;
         let mut waited_for_pages = false;
         loop {
             shared.check_whole()?;
@@ -803,7 +847,7 @@ impl ObjectHeap {
                 taken => taken?,
             };
             let for_disk = match taken {
-                Take::Cell(cell) => return Ok((core, cell)),
+                Take::Cell(cell) => return Ok(Some((core, cell))),
                 Take::WaitForDisk => true,
                 Take::WaitForUsers => false,
             };
@@ -816,20 +860,20 @@ impl ObjectHeap {
                     (false, _) => HeapError::NoMemory { budget, len },
                 });
             }
-            if let Some(window) = shared.window.get().filter(|_| !for_disk) {
-                // Objects whose pages are filled do not leave memory.
-                drop(core);
-                window.recall_all(shared)?;
-                core = shared.lock();
-                if !waited_for_pages {
-                    waited_for_pages = true;
-                    continue;
-                }
+            if for_disk {
+                shared.work.notify_one();
+                let waited = shared.changed.wait_timeout(core, Duration::from_millis(100));
+                core = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
             }
-            let most = Duration::from_millis(if for_disk { 100 } else { 1 });
-            shared.work.notify_one();
-            let waited = shared.changed.wait_timeout(core, most);
-            core = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let Some(window) = shared.window.get().filter(|_| !waited_for_pages) else {
+                return Ok(None);
+            };
+            // Objects whose pages are filled do not leave memory.
+            waited_for_pages = true;
+            drop(core);
+            window.recall_all(shared)?;
+            core = shared.lock();
         }
     }
 }
@@ -859,23 +903,23 @@ impl Drop for ObjectHeap {
 
 impl Claim<'_> {
     /// Where the object begins in the file.
-    fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         u64::from(self.place.block) * BLOCK_BYTES as u64 + u64::from(self.place.offset)
     }
 
     /// The whole units around the object: offset and length.
-    fn span(&self) -> (u64, u32) {
+    pub(crate) fn span(&self) -> (u64, u32) {
         let start = self.offset() / UNIT_BYTES * UNIT_BYTES;
         let end = (self.offset() + self.place.len as u64).next_multiple_of(UNIT_BYTES);
         (start, (end - start) as u32)
     }
 
-    fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         self.entry.state.store(evicted(self.handle.generation(), self.sum), Release);
     }
 }
 
-fn check_len(len: usize) -> Result<(), HeapError> {
+pub(crate) fn check_len(len: usize) -> Result<(), HeapError> {
     if (1..=MAX_OBJECT_BYTES).contains(&len) { Ok(()) } else { Err(HeapError::Size { len }) }
 }
 
@@ -896,6 +940,11 @@ fn check_budget(budget: u64) -> Result<(), HeapError> {
         return Err(HeapError::Options("a budget is 6 MiB to 64 GiB"));
     }
     Ok(())
+}
+
+fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: plain data has no padding, so all its bytes are initialised.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 fn check_type<T>(handle: Handle, len: usize) -> Result<(), HeapError> {

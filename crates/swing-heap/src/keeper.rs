@@ -67,6 +67,10 @@ pub(crate) fn run(shared: &Arc<Shared>, ready: &SyncSender<IoResult<()>>) {
             shared.changed.notify_all();
         }
         core = shared.wait_for_work(core, Duration::from_secs(1));
+        if wanted {
+            // What was in use then may not be any more.
+            core.skip.clear();
+        }
         drop(core);
     }
 }

@@ -8,20 +8,16 @@ use crate::entry::{FREE, Handle, STATE, generation};
 use crate::error::HeapError;
 use crate::heap::ObjectHeap;
 use crate::signal;
-use crate::window::{MAX_POINTER_BYTES, Window};
-
-/// The part of the budget that filled pages take, if the program does not say.
-const PART: u64 = 8;
-const MIN_WINDOW_BYTES: u64 = 256 << 10;
+use crate::window::{self, MAX_POINTER_BYTES, Window};
 
 impl ObjectHeap {
     /// Lets the heap give out addresses, with a window of so many bytes of filled pages, which
-    /// count in the budget; `None`: an eighth of it. The first address does this by itself.
+    /// count in the budget, at most half of it; `None`: an eighth of it. The window follows
+    /// [`ObjectHeap::set_budget`]. The first address does this by itself.
     ///
     /// # Errors
     /// [`HeapError::Io`] if the system has no `userfaultfd` for this process, or no addresses;
-    /// [`HeapError::NoMemory`] if the budget has no room for the window; [`HeapError::Options`] for
-    /// a heap in an area.
+    /// [`HeapError::NoMemory`] if the budget has no room for the window.
     pub fn enable_pointers(&self, window_bytes: Option<u64>) -> Result<(), HeapError> {
         self.check_process()?;
         let shared = &self.shared;
@@ -29,11 +25,8 @@ impl ObjectHeap {
         if shared.window.get().is_some() {
             return Ok(());
         }
-        if shared.area.is_some() {
-            return Err(HeapError::Options("a heap in an area has no plain pointers; use guards"));
-        }
-        let given = window_bytes.unwrap_or(shared.lock().budget / PART).max(MIN_WINDOW_BYTES);
-        let window = Window::new(given, shared.storage.path())?;
+        let budget = shared.lock().budget;
+        let window = Window::new(window_bytes, budget, shared.storage.path())?;
         {
             let mut core = shared.lock();
             core.outside_bytes += window.bytes();
@@ -61,7 +54,7 @@ impl ObjectHeap {
     /// they wait for write guards and pins of others, and guards see what was stored. An object
     /// that cannot be read ends the process by SIGBUS, as a mapped file would. In a forked child
     /// the address is not mapped. The kernel does not fill pages: a system call with such a buffer
-    /// fails with `EFAULT` unless the page is filled.
+    /// fails with `EFAULT` unless the page is filled; [`ObjectHeap::pin_pointer`] keeps it so.
     ///
     /// # Errors
     /// [`HeapError::NoObject`], [`HeapError::Size`], [`HeapError::NoMemory`] if the budget has no
@@ -103,21 +96,124 @@ impl ObjectHeap {
     /// [`HeapError::NoPointer`] if no object begins there.
     pub fn handle_of(&self, pointer: *const u8) -> Result<Handle, HeapError> {
         self.check_process()?;
+        match self.object_around(pointer) {
+            Some((handle, 0)) => Ok(handle),
+            _ => Err(HeapError::NoPointer { address: pointer as usize }),
+        }
+    }
+
+    /// The object whose bytes an address lies in, and the distance from where they begin.
+    fn object_around(&self, pointer: *const u8) -> Option<(Handle, usize)> {
+        let window = self.shared.window.get()?;
+        let id = window.id_at(pointer as usize)?;
+        let state = self.shared.table.get(id)?.state.load(std::sync::atomic::Ordering::Acquire);
+        let handle = Handle::new(id, generation(state));
+        let len = (state & STATE != FREE).then(|| self.len_of(handle).ok())??;
+        let distance = (pointer as usize).checked_sub(window.address(id, len)?)?;
+        (distance < len).then_some((handle, distance))
+    }
+
+    /// Brings the object that an address lies in into memory, and keeps it at that address while
+    /// the guard lives: for system calls and devices, which do not fill pages. Threads may load and
+    /// store there meanwhile. A flush and a share write down the bytes as they are at that moment.
+    ///
+    /// Guards of the object, `free` and `realloc` wait for the end of the pin, at most `max_wait`;
+    /// so the thread that pins must not ask for them. At most half of the window's pages can be
+    /// pinned.
+    ///
+    /// ```
+    /// use std::io::Read;
+    /// # use swing_heap::{HeapOptions, ObjectHeap};
+    /// # let temporary = tempfile::tempdir()?;
+    /// # let heap = ObjectHeap::open(temporary.path(), HeapOptions::default())?;
+    /// # let mut file = std::fs::File::open("/dev/zero")?;
+    /// let address = heap.alloc_pointer(100)?.as_ptr();
+    /// let pin = heap.pin_pointer(address)?;
+    /// // SAFETY: the object has 100 bytes there, which nobody else uses.
+    /// file.read_exact(unsafe { std::slice::from_raw_parts_mut(address, 100) })?;
+    /// drop(pin);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`HeapError::NoPointer`] if the address lies in no object; [`HeapError::TooManyHeld`];
+    /// [`HeapError::InUse`] if another thread writes the object for too long; failures to read it.
+    pub fn pin_pointer(&self, pointer: *const u8) -> Result<PointerPin<'_>, HeapError> {
+        self.check_process()?;
+        let (handle, distance) = self.pin_object(pointer)?;
+        let start = pointer as usize - distance;
+        Ok(PointerPin { heap: self, handle, start })
+    }
+
+    fn pin_object(&self, pointer: *const u8) -> Result<(Handle, usize), HeapError> {
         let no_pointer = HeapError::NoPointer { address: pointer as usize };
-        let window = self.shared.window.get();
-        let found = window.and_then(|window| {
+        let (Some((handle, distance)), Some(window)) =
+            (self.object_around(pointer), self.shared.window.get())
+        else {
+            return Err(no_pointer);
+        };
+        signal::rearm();
+        match window::hold(self, window, handle) {
+            // Freed meanwhile.
+            Err(HeapError::NoObject { .. }) => Err(no_pointer),
+            held => held.map(|()| (handle, distance)),
+        }
+    }
+
+    /// As [`ObjectHeap::pin_pointer`], for other languages: ended by [`ObjectHeap::unpin_address`].
+    ///
+    /// # Errors
+    /// As [`ObjectHeap::pin_pointer`].
+    pub fn pin_address(&self, pointer: *const u8) -> Result<(), HeapError> {
+        self.pin_pointer(pointer).map(std::mem::forget)
+    }
+
+    /// Ends a pin of [`ObjectHeap::pin_address`], by any address in the object.
+    ///
+    /// # Errors
+    /// [`HeapError::NoPointer`] if no object there is pinned.
+    pub fn unpin_address(&self, pointer: *const u8) -> Result<(), HeapError> {
+        self.check_process()?;
+        let found = self.shared.window.get().and_then(|window| {
             let id = window.id_at(pointer as usize)?;
-            let state = self.shared.table.get(id)?.state.load(std::sync::atomic::Ordering::Acquire);
-            let handle = Handle::new(id, generation(state));
-            let len = (state & STATE != FREE).then(|| self.len_of(handle).ok())??;
-            (window.address(id, len) == Some(pointer as usize)).then_some(handle)
+            window.release(&self.shared, id).then_some(())
         });
-        found.ok_or(no_pointer)
+        found.ok_or(HeapError::NoPointer { address: pointer as usize })
     }
 
     /// Whether plain pointers of any heap exist in the process: then a buffer of the caller's may
     /// be an object.
     pub fn any_pointers() -> bool {
         signal::any()
+    }
+}
+
+/// Keeps an object at its plain address; see [`ObjectHeap::pin_pointer`].
+#[must_use]
+#[derive(Debug)]
+pub struct PointerPin<'heap> {
+    heap: &'heap ObjectHeap,
+    handle: Handle,
+    start: usize,
+}
+
+impl PointerPin<'_> {
+    /// The object.
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// Where the object begins.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start as *mut u8
+    }
+}
+
+impl Drop for PointerPin<'_> {
+    fn drop(&mut self) {
+        // In a forked child the window's lock may be held for ever.
+        if self.heap.check_process().is_ok() {
+            let _ = self.heap.unpin_address(self.start as *const u8);
+        }
     }
 }

@@ -30,6 +30,7 @@ use crate::error::HeapError;
 use crate::heap::{HeapOptions, Kind, ObjectHeap, Patience, Shared, check_options};
 use crate::memory::{AreaMemory, Memory, area_options};
 use crate::state::State;
+use crate::window::Settled;
 use crate::writers::{Writers, Writing};
 
 /// How long new writers are held up in one go. A thread that has one guard may want another before
@@ -106,7 +107,9 @@ impl ObjectHeap {
     }
 
     /// Shares the present state of all objects: snapshots that are opened from now on show it.
-    /// Waits for write guards. What is stored through pins meanwhile is there or not.
+    /// Waits for write guards. What is stored through pins meanwhile is there or not. Stores
+    /// through plain pointers are there up to one moment, which is the same for all threads; a copy
+    /// of many bytes that another thread is just making may be there in part.
     ///
     /// Sharing copies nothing. Afterwards the first store to each part of memory copies that part
     /// (64 KiB to 1 MiB, by the budget), which comes on top of the budget as long as somebody can
@@ -114,8 +117,9 @@ impl ObjectHeap {
     ///
     /// # Errors
     /// [`HeapError::Options`] for a heap that is in no area; [`HeapError::Writing`] if a write
-    /// guard stays for longer than `max_wait`, also one of the caller; [`HeapError::Area`]. The
-    /// state before stays the newest.
+    /// guard stays for longer than `max_wait`, also one of the caller; [`HeapError::InUse`] if a
+    /// read guard does whose object was changed through a pointer; [`HeapError::Area`]. The state
+    /// before stays the newest.
     pub fn share(&self) -> Result<Epoch, HeapError> {
         self.check_process()?;
         let shared = &*self.shared;
@@ -123,22 +127,35 @@ impl ObjectHeap {
             return Err(HeapError::Options("only a heap in an area is shared; see open_in"));
         };
         let started = Instant::now();
+        let mut in_use = None;
         loop {
             let shut = area.writers.shut();
             let begun = Instant::now();
             while begun.elapsed() < SHUT_FOR {
-                let mut core = shared.lock();
-                shared.check_whole()?;
+                // Nobody comes in before the gate opens.
                 if area.writers.is_empty() {
-                    return shared.share_locked(area, &mut core);
+                    match shared.window.get().map(|window| window.settle(shared)).transpose()? {
+                        Some(Settled::Stays(id)) => in_use = Some(shared.handle_of_id(id)),
+                        // No page is filled before the state is published.
+                        _settled => {
+                            let mut core = shared.lock();
+                            shared.check_whole()?;
+                            return shared.share_locked(area, &mut core);
+                        }
+                    }
+                } else {
+                    in_use = None;
                 }
-                drop(core);
                 std::thread::sleep(Duration::from_micros(50));
             }
             drop(shut);
             let waited = started.elapsed();
             if waited > shared.max_wait() {
-                return Err(HeapError::Writing { waited_ms: waited.as_millis() as u64 });
+                let waited_ms = waited.as_millis() as u64;
+                return Err(match in_use {
+                    Some(handle) => HeapError::InUse { handle, waited_ms },
+                    None => HeapError::Writing { waited_ms },
+                });
             }
             std::thread::sleep(SHUT_FOR);
         }

@@ -3,8 +3,10 @@
 //!
 //! The signal comes synchronously, at a load or store of the program's, so the handler may do what
 //! a function called there may: it reads from the disk, waits, takes locks. It runs on the thread's
-//! own stack, with all other signals blocked. What is no fault in a window goes to the handler
-//! before; without one the process ends by the signal. So it does when an object cannot be read.
+//! own stack, with all other signals blocked that do not tell of an instruction: objects may lie in
+//! a tracked area, where the handler's stores raise SIGSEGV. What is no fault in a window goes to
+//! the handler before; without one the process ends by the signal. So it does when an object cannot
+//! be read: a line on standard error says why.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -13,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
+use crate::entry::{FREE, STATE};
 use crate::error::HeapError;
 use crate::heap::ObjectHeap;
 use crate::window;
@@ -53,6 +56,7 @@ pub(crate) fn register(view: ManuallyDrop<ObjectHeap>) -> Result<(), HeapError> 
         .iter()
         .any(|slot| slot.compare_exchange(null, new, Ordering::AcqRel, Ordering::Relaxed).is_ok());
     if taken {
+        swing::tracked::set_served(serves);
         COUNT.fetch_add(1, Ordering::AcqRel);
         return Ok(());
     }
@@ -102,6 +106,9 @@ pub(crate) fn rearm() {
         ours.sa_sigaction = on_fault as *const () as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         libc::sigfillset(&raw mut ours.sa_mask);
+        for number in [libc::SIGSEGV, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP] {
+            libc::sigdelset(&raw mut ours.sa_mask, number);
+        }
         libc::sigaction(libc::SIGBUS, &raw const ours, std::ptr::null_mut());
     }
 }
@@ -119,7 +126,36 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
     unsafe { *libc::__errno_location() = errno };
 }
 
+/// Whether a load from an address would be served: an object is there, of a heap of this process.
+fn serves(address: *const u8) -> bool {
+    any()
+        && with_window(address as usize, |heap, id| {
+            let entry = heap.shared.table.get(id);
+            heap.check_process().is_ok()
+                && entry.is_some_and(|e| e.state.load(Ordering::Acquire) & STATE != FREE)
+        })
+}
+
 fn resolve(address: usize) -> bool {
+    with_window(address, |heap, id| match window::touch(heap, id) {
+        Ok(filled) => filled,
+        Err(error) => {
+            complain(address, &error);
+            false
+        }
+    })
+}
+
+/// Says why the process is about to die, past the program's streams: their locks may be held.
+fn complain(address: usize, error: &HeapError) {
+    let text =
+        format!("swing: the object at {address:#x} cannot be brought into memory: {error}\n");
+    // SAFETY: the text has so many bytes. Who has closed standard error reads nothing.
+    let _ = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+}
+
+/// What `look` says of the heap that an address belongs to, and of the id there; else false.
+fn with_window(address: usize, look: impl Fn(&ObjectHeap, u32) -> bool) -> bool {
     for slot in &WINDOWS {
         let found = slot.load(Ordering::SeqCst);
         if found.is_null() {
@@ -130,10 +166,10 @@ fn resolve(address: usize) -> bool {
         registered.users.fetch_add(1, Ordering::SeqCst);
         let still = std::ptr::eq(slot.load(Ordering::SeqCst), found);
         let id = still.then(|| registered.heap.shared.window.get()?.id_at(address)).flatten();
-        let done = id.map(|id| window::touch(&registered.heap, id).unwrap_or(false));
+        let says = id.map(|id| look(&registered.heap, id));
         registered.users.fetch_sub(1, Ordering::SeqCst);
-        if let Some(done) = done {
-            return done;
+        if let Some(says) = says {
+            return says;
         }
     }
     false

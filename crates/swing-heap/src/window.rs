@@ -17,13 +17,25 @@
 //! reader, so page and cell are the only copies, and the page is the newer one. Guards, `free`,
 //! `realloc` and a flush take the page back first.
 //!
+//! **Held pages.** A page that is held ([`Window::hold`]) stays filled, so system calls may use it.
+//! Its entry has the mark `HELD` as well. Guards, `free` and `realloc` wait until it is released. A
+//! flush and a share copy its bytes to the cell and leave the page where it is.
+//!
+//! **Heaps in an area.** Pages are memory of the process alone: a shared state does not show them.
+//! So a share takes all pages back and keeps the window's lock until the state is published
+//! ([`Window::settle`]). A thread that stores to a page meanwhile waits for the lock in the handler
+//! of SIGBUS. So the state has exactly the stores that were executed before their pages were taken:
+//! no store is missing while a later one of the same thread, or of one that saw it, is there.
+//! Filling and taking back store into the area, where the handler of SIGSEGV traps them. That one
+//! takes no lock of a heap, and waits for nothing but publishes that are going on.
+//!
 //! **Locks.** The window's lock comes before the heap's. No code touches a window's addresses while
 //! it holds either.
 //!
 //! **fork.** A child does not get the range (`MADV_DONTFORK`): touching it there is SIGSEGV, not
 //! zeros.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -33,8 +45,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use swing_tier::IoError;
 
 use crate::entry::{
-    DIRTY, Entry, FREE, Handle, PINS, READER, READERS, STATE, WINDOW, WRITER, address_and_len,
-    generation,
+    DIRTY, Entry, FREE, HELD, Handle, PINS, READER, READERS, STATE, WINDOW, WRITER,
+    address_and_len, generation,
 };
 use crate::error::HeapError;
 use crate::heap::{ObjectHeap, Patience, Shared};
@@ -44,6 +56,11 @@ pub const MAX_POINTER_BYTES: usize = 4096;
 const PAGE: usize = MAX_POINTER_BYTES;
 /// Ids that have an address.
 const IDS: usize = 1 << 28;
+/// The part of the budget that filled pages take, if the program does not say.
+const PART: u64 = 8;
+const MIN_WINDOW_BYTES: u64 = 256 << 10;
+/// What is known of a filled page, about: its places in queue and table.
+const FACTS_BYTES: usize = 64;
 /// The range of addresses: a page for each id, and the staging page.
 const RANGE_BYTES: usize = (IDS + 1) * PAGE;
 /// Memory of a page table with 512 pages.
@@ -69,15 +86,19 @@ const UNPROTECT: u64 = 0;
 pub(crate) struct Window {
     faults: OwnedFd,
     pub(crate) base: usize,
-    capacity: usize,
+    /// The window that the program has asked for, in bytes; `None`: a part of the budget.
+    chosen: Option<u64>,
     /// Whether the kernel moves pages.
     moves: bool,
     state: Mutex<State>,
 }
 
-struct State {
-    /// Ids of filled pages, the oldest first.
-    filled: VecDeque<u32>,
+pub(crate) struct State {
+    filled: Filled,
+    /// The most pages that are filled.
+    capacity: usize,
+    /// Ids of pages that stay filled, and how often each is held.
+    held: HashMap<u32, u32>,
     /// Whether the staging page has memory: of an object that was taken back.
     is_staged: bool,
     /// What is copied into a page where none is moved.
@@ -85,6 +106,55 @@ struct State {
     /// Parts of the range whose page tables are counted, a bit each.
     tables: Vec<u64>,
     has_range: bool,
+}
+
+/// Ids of filled pages, the oldest first. One is taken out of the middle without a search: it stays
+/// in the queue, and is passed over, because its number is another one.
+#[derive(Default)]
+struct Filled {
+    order: VecDeque<(u32, u64)>,
+    numbers: HashMap<u32, u64>,
+    next: u64,
+}
+
+impl Filled {
+    fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    fn push(&mut self, id: u32) {
+        if self.order.len() > 2 * self.numbers.len() + 64 {
+            let numbers = &self.numbers;
+            self.order.retain(|(id, number)| numbers.get(id) == Some(number));
+        }
+        self.next += 1;
+        self.numbers.insert(id, self.next);
+        self.order.push_back((id, self.next));
+    }
+
+    fn remove(&mut self, id: u32) {
+        self.numbers.remove(&id);
+    }
+
+    /// Takes the oldest one out.
+    fn pop(&mut self) -> Option<u32> {
+        while let Some((id, number)) = self.order.pop_front() {
+            if self.numbers.get(&id) == Some(&number) {
+                self.numbers.remove(&id);
+                return Some(id);
+            }
+        }
+        None
+    }
+}
+
+/// All pages have been taken back, and none is filled before this is dropped; or one has to stay.
+pub(crate) enum Settled<'a> {
+    All {
+        _lock: MutexGuard<'a, State>,
+    },
+    /// Somebody reads the object whose page has changed.
+    Stays(u32),
 }
 
 #[repr(align(4096))]
@@ -107,8 +177,8 @@ fn agree(faults: &OwnedFd, features: u64) -> Result<(), i32> {
 }
 
 impl Window {
-    /// Reserves the range for a window of so many bytes.
-    pub(crate) fn new(bytes: u64, path: &Path) -> Result<Self, HeapError> {
+    /// Reserves the range for a window of so many bytes; `None`: a part of the budget.
+    pub(crate) fn new(chosen: Option<u64>, budget: u64, path: &Path) -> Result<Self, HeapError> {
         let failed = |what| move |e: std::io::Error| IoError::from_os(what, path, e);
         // For user mode only (1), which needs no privilege.
         // SAFETY: the call takes flags and gives a descriptor.
@@ -131,9 +201,10 @@ impl Window {
         // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nothing.
         let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags) }
             .map_err(|e| failed("reserve addresses for")(e.into()))?;
-        let capacity = (bytes as usize / PAGE).max(16);
         let state = State {
-            filled: VecDeque::with_capacity(2 * capacity + 64),
+            filled: Filled::default(),
+            capacity: capacity_of(chosen, budget),
+            held: HashMap::new(),
             is_staged: false,
             copied: Box::new(Page([0; PAGE])),
             tables: vec![0; IDS / PAGES_OF_TABLE / 64],
@@ -141,7 +212,7 @@ impl Window {
         };
         let base_address = base as usize;
         let state = Mutex::new(state);
-        let window = Window { faults, base: base_address, capacity, moves, state };
+        let window = Window { faults, base: base_address, chosen, moves, state };
         // SAFETY: the range is the window's own.
         unsafe { rustix::mm::madvise(base, len, Advice::LinuxDontFork) }
             .map_err(|e| failed("set up addresses for")(e.into()))?;
@@ -155,9 +226,23 @@ impl Window {
         Ok(window)
     }
 
-    /// Memory that the window takes: its pages, and the bits of the page tables.
+    /// Memory that the window takes: its pages with what is known of each, and the bits of the page
+    /// tables.
     pub(crate) fn bytes(&self) -> u64 {
-        ((self.capacity + 1) * PAGE + IDS / PAGES_OF_TABLE / 8) as u64
+        bytes_of(self.lock().capacity)
+    }
+
+    /// Fits the window to another budget of the heap.
+    pub(crate) fn fit(&self, shared: &Shared, budget: u64) -> Result<(), HeapError> {
+        let mut state = self.lock();
+        let (before, capacity) = (state.capacity, capacity_of(self.chosen, budget));
+        // Held pages stay, and count.
+        state.capacity = capacity.max(2 * state.held.len());
+        let after = state.capacity;
+        let made = self.make_room(shared, &mut state, 0);
+        let mut core = shared.lock();
+        core.outside_bytes = core.outside_bytes - bytes_of(before) + bytes_of(after);
+        made
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -263,7 +348,30 @@ impl Window {
         HeapError::Io(IoError::from_os("take back a page of", shared.storage.path(), error))
     }
 
-    /// Takes an object's page back, if it is filled. False: a read guard keeps it.
+    /// Copies a held page's bytes to the object's cell. False: somebody reads the object, and it
+    /// has changed.
+    fn copy_held(&self, shared: &Shared, id: u32) -> bool {
+        let Some(entry) = shared.table.get(id) else { unreachable!("a filled page has an entry") };
+        let (cell, len) = address_and_len(entry.place.load(Relaxed));
+        let from = (self.page(id) + Self::offset(id, len)) as *const u8;
+        // SAFETY: a held page has memory. Who stores there meanwhile has been told that this object
+        // is seen as it is at any moment. The mark keeps the cell where it is, and nobody writes to
+        // it (INV-OBJ-8).
+        let is_same = unsafe { libc::memcmp(from.cast(), cell as *const _, len) == 0 };
+        if is_same {
+            return true;
+        }
+        if entry.state.load(Acquire) & READERS != 0 {
+            return false;
+        }
+        // SAFETY: as above; the mark keeps new readers away.
+        unsafe { std::ptr::copy_nonoverlapping(from, cell as *mut u8, len) };
+        entry.state.fetch_or(DIRTY, Release);
+        shared.changes.mark(id);
+        true
+    }
+
+    /// Takes an object's page back, if it is filled. False: a read guard keeps it, or it is held.
     pub(crate) fn recall(
         &self,
         shared: &Shared,
@@ -274,25 +382,92 @@ impl Window {
         if entry.state.load(Acquire) & STATE == FREE || !has_mark(entry) {
             return Ok(true);
         }
+        if state.held.contains_key(&id) {
+            return Ok(false);
+        }
         let emptied = self.empty(shared, &mut state, id)?;
-        if emptied && let Some(index) = state.filled.iter().position(|&other| other == id) {
-            state.filled.remove(index);
+        if emptied {
+            state.filled.remove(id);
         }
         Ok(emptied)
     }
 
-    /// Takes all pages back. Returns the id of one that has to stay, if there is any.
-    pub(crate) fn recall_all(&self, shared: &Shared) -> Result<Option<u32>, HeapError> {
+    /// Takes back all pages that are not held.
+    pub(crate) fn recall_all(&self, shared: &Shared) -> Result<(), HeapError> {
+        self.recall_others(shared, &mut self.lock()).map(drop)
+    }
+
+    /// Brings all objects up to date: takes pages back, and copies those that are held.
+    pub(crate) fn settle(&self, shared: &Shared) -> Result<Settled<'_>, HeapError> {
         let mut state = self.lock();
+        if let Some(id) = self.recall_others(shared, &mut state)? {
+            return Ok(Settled::Stays(id));
+        }
+        match state.held.keys().find(|&&id| !self.copy_held(shared, id)) {
+            Some(&id) => Ok(Settled::Stays(id)),
+            None => Ok(Settled::All { _lock: state }),
+        }
+    }
+
+    /// Takes back all pages that are not held. Returns the id of one that has to stay, if any has.
+    fn recall_others(&self, shared: &Shared, state: &mut State) -> Result<Option<u32>, HeapError> {
         let mut stays = None;
         for _ in 0..state.filled.len() {
-            let Some(id) = state.filled.pop_front() else { break };
-            if !self.empty(shared, &mut state, id)? {
-                state.filled.push_back(id);
-                stays = Some(id);
+            let Some(id) = state.filled.pop() else { break };
+            let is_held = state.held.contains_key(&id);
+            if is_held || !self.empty(shared, state, id)? {
+                state.filled.push(id);
+                stays = if is_held { stays } else { Some(id) };
             }
         }
         Ok(stays)
+    }
+
+    /// Keeps a page filled until [`Window::release`], if it is filled: false otherwise.
+    fn hold_filled(&self, shared: &Shared, handle: Handle) -> Result<bool, HeapError> {
+        let id = handle.id();
+        let Some(entry) = shared.table.get(id) else { return Err(HeapError::NoObject { handle }) };
+        let mut state = self.lock();
+        let word = entry.state.load(Acquire);
+        if generation(word) != handle.generation() || word & STATE == FREE {
+            return Err(HeapError::NoObject { handle });
+        }
+        if !has_mark(entry) {
+            return Ok(false);
+        }
+        if !state.held.contains_key(&id) && state.held.len() >= state.capacity / 2 {
+            return Err(HeapError::TooManyHeld { held: state.held.len() });
+        }
+        *state.held.entry(id).or_insert(0) += 1;
+        entry.state.fetch_or(HELD, AcqRel);
+        Ok(true)
+    }
+
+    /// Ends a hold. False: the page is not held.
+    pub(crate) fn release(&self, shared: &Shared, id: u32) -> bool {
+        let mut state = self.lock();
+        let Some(count) = state.held.get_mut(&id) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            state.held.remove(&id);
+            if let Some(entry) = shared.table.get(id) {
+                entry.state.fetch_and(!HELD, AcqRel);
+            }
+        }
+        true
+    }
+
+    /// Takes the oldest pages back until there is room for so many more. Some have to stay.
+    fn make_room(&self, shared: &Shared, state: &mut State, more: usize) -> Result<(), HeapError> {
+        let mut looked = 0;
+        while state.filled.len() + more > state.capacity && looked < state.filled.len() {
+            looked += 1;
+            let Some(oldest) = state.filled.pop() else { break };
+            if state.held.contains_key(&oldest) || !self.empty(shared, state, oldest)? {
+                state.filled.push(oldest);
+            }
+        }
+        Ok(())
     }
 
     /// Fills a page whose object this thread reads (it is counted in the entry). Ends the read.
@@ -304,14 +479,7 @@ impl Window {
             entry.state.fetch_sub(READER, Release);
             return Ok(true);
         }
-        let mut looked = 0;
-        while state.filled.len() >= self.capacity && looked < state.filled.len() {
-            looked += 1;
-            let Some(oldest) = state.filled.pop_front() else { break };
-            if !self.empty(shared, &mut state, oldest)? {
-                state.filled.push_back(oldest);
-            }
-        }
+        self.make_room(shared, &mut state, 1)?;
         let mark = |word: u64| (word & (WRITER | PINS) == 0).then(|| (word | WINDOW) - READER);
         if entry.state.fetch_update(AcqRel, Relaxed, mark).is_err() {
             entry.state.fetch_sub(READER, Release);
@@ -325,7 +493,7 @@ impl Window {
             let error = std::io::Error::from_raw_os_error(errno);
             return Err(IoError::from_os("fill a page of", shared.storage.path(), error).into());
         }
-        state.filled.push_back(id);
+        state.filled.push(id);
         Ok(true)
     }
 
@@ -371,7 +539,7 @@ impl Window {
     /// Gives the range up. What was only in pages goes back to the objects.
     pub(crate) fn close(&self, shared: &Shared) {
         let mut state = self.lock();
-        while let Some(id) = state.filled.pop_front() {
+        while let Some(id) = state.filled.pop() {
             let _ = self.empty(shared, &mut state, id);
         }
         if std::mem::take(&mut state.has_range) {
@@ -389,6 +557,17 @@ impl Drop for Window {
             let _ = unsafe { rustix::mm::munmap(self.base as *mut _, RANGE_BYTES) };
         }
     }
+}
+
+/// Pages of a window of so many bytes, or of a part of the budget. A window that was chosen takes
+/// at most half of it.
+fn capacity_of(chosen: Option<u64>, budget: u64) -> usize {
+    let bytes = chosen.map_or(budget / PART, |bytes| bytes.min(budget / 2)).max(MIN_WINDOW_BYTES);
+    bytes as usize / PAGE
+}
+
+fn bytes_of(capacity: usize) -> u64 {
+    ((capacity + 1) * PAGE + capacity * FACTS_BYTES + IDS / PAGES_OF_TABLE / 8) as u64
 }
 
 fn has_mark(entry: &Entry) -> bool {
@@ -419,4 +598,14 @@ pub(crate) fn touch(heap: &ObjectHeap, id: u32) -> Result<bool, HeapError> {
         }
         patience.wait(handle)?;
     }
+}
+
+/// Fills an object's page, and keeps it filled until [`Window::release`].
+pub(crate) fn hold(heap: &ObjectHeap, window: &Window, handle: Handle) -> Result<(), HeapError> {
+    let mut patience = Patience::new(heap.shared.max_wait());
+    while !window.hold_filled(&heap.shared, handle)? {
+        touch(heap, handle.id())?;
+        patience.wait(handle)?;
+    }
+    Ok(())
 }

@@ -83,6 +83,34 @@ fn a_full_disk_and_failed_writes_lose_nothing() {
     }
 }
 
+/// A disk that is full, not the heap's own limit: what is freed in many blocks can be used again.
+#[test]
+fn freeing_every_second_object_makes_room_on_a_full_disk() {
+    let folder = on_disk();
+    let storage = Faulty::open(folder.path());
+    let faults = storage.faults.clone();
+    let heap = ObjectHeap::open_on(storage, options(1 << 40)).unwrap();
+    let (mut handles, error) = fill(&heap, 8_000);
+    assert_eq!(error, None);
+    faults.reserve.store(libc::ENOSPC, SeqCst);
+    let (more, error) = fill(&heap, 100_000);
+    assert!(matches!(error, Some(HeapError::DiskFull(_))), "{error:?}");
+    // Nothing can leave memory, but copies need no room there.
+    assert!(handles.iter().any(|&handle| heap.read(handle).is_err()));
+    for (i, &handle) in handles.iter().enumerate().step_by(3) {
+        assert_eq!(heap.copy_of(handle).unwrap()[..8], (i as u64).to_le_bytes());
+    }
+    assert_eq!(heap.get_many(&handles[..1000]).unwrap().len(), 1000);
+    more.iter().chain(&handles).step_by(2).for_each(|&handle| heap.free(handle).unwrap());
+    for i in 0..3_000_u64 {
+        handles.push(heap.alloc_from(&i.to_le_bytes().repeat(128)).unwrap());
+    }
+    for (i, handle) in handles[8_000..].iter().enumerate() {
+        assert_eq!(heap.read(*handle).unwrap()[..8], (i as u64).to_le_bytes());
+    }
+    heap.check().unwrap();
+}
+
 #[test]
 fn a_failed_read_is_an_error_of_its_object_only() {
     let folder = on_disk();
@@ -129,4 +157,42 @@ fn damaged_blocks_are_noticed_and_never_handed_out() {
     heap.check().unwrap();
     handles.iter().for_each(|&handle| heap.free(handle).unwrap());
     assert_eq!(heap.stats().unwrap().objects, 0);
+}
+
+#[test]
+fn a_limit_on_the_length_of_files_is_a_full_disk_and_no_signal() {
+    const NAME: &str = "a_limit_on_the_length_of_files_is_a_full_disk_and_no_signal";
+    let Ok(folder) = std::env::var("SWING_HEAP_LIMITED") else {
+        let folder = on_disk();
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env("SWING_HEAP_LIMITED", folder.path())
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    };
+    // SAFETY: a valid structure; the limit is that of this process, which ends with the test.
+    let limited = unsafe {
+        let limit = libc::rlimit { rlim_cur: 20 << 20, rlim_max: 20 << 20 };
+        libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit)
+    };
+    assert_eq!(limited, 0);
+    let heap = ObjectHeap::open(folder.as_ref(), options(1 << 40)).unwrap();
+    let mut handles = Vec::new();
+    let error = loop {
+        match heap.alloc_from(&[handles.len() as u8; 1000]) {
+            Ok(handle) => handles.push(handle),
+            Err(error) => break error,
+        }
+        assert!(handles.len() < 40_000, "26 MiB");
+    };
+    assert!(matches!(error, HeapError::DiskFull(_)), "{error}");
+    assert!(handles.len() > 20_000, "{}", handles.len());
+    // Room comes free again.
+    handles.iter().step_by(2).for_each(|&handle| heap.free(handle).unwrap());
+    heap.alloc_from(&[1; 1000]).unwrap();
+    for (i, &handle) in handles.iter().enumerate().skip(1).step_by(2) {
+        assert_eq!(heap.read(handle).unwrap()[999], i as u8);
+    }
+    heap.check().unwrap();
 }

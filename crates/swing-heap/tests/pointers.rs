@@ -366,3 +366,75 @@ fn a_fault_on_an_object_in_memory_is_short() {
     println!("a fault takes {fault:.2} us, a guard {guard:.3} us");
     assert!(fault < 200.0, "{fault}");
 }
+
+#[test]
+fn pinned_objects_stay_for_system_calls_and_the_others_fail() {
+    let folder = on_disk();
+    let path = folder.path().join("heap");
+    let short = HeapOptions { max_wait: Duration::from_millis(100), ..options() };
+    let heap = ObjectHeap::open_persistent(&path, short.clone()).unwrap();
+    heap.enable_pointers(Some(256 << 10)).unwrap();
+    let objects: Vec<_> = (0..20_000).map(|_| Object::new(&heap, 1000)).collect();
+    let zero = std::fs::File::open("/dev/zero").unwrap();
+    let read = |object: &Object| {
+        use std::os::fd::AsRawFd;
+        // SAFETY: the object has so many bytes; what is tested is whether the kernel can store.
+        let got = unsafe { libc::read(zero.as_raw_fd(), object.address.cast(), object.len) };
+        (got, std::io::Error::last_os_error().raw_os_error())
+    };
+    objects[0].bytes().fill(1);
+    objects[1].bytes().fill(1);
+    let pin = heap.pin_pointer(objects[0].address).unwrap();
+    objects.iter().skip(1).for_each(|object| assert!(object.bytes()[999] < 2));
+    assert_eq!(read(&objects[0]).0, 1000);
+    assert_eq!(read(&objects[1]), (-1, Some(libc::EFAULT)), "documented: not in its page");
+    assert!(objects[0].bytes().iter().all(|&byte| byte == 0));
+    objects[0].bytes()[5] = 5;
+    // Pinned twice, ended twice; guards and free wait.
+    let handle = pin.handle();
+    heap.pin_address(objects[0].address.wrapping_add(999)).unwrap();
+    drop(pin);
+    assert!(matches!(heap.read(handle), Err(HeapError::InUse { .. })));
+    assert!(matches!(heap.free(handle), Err(HeapError::InUse { .. })));
+    assert!(matches!(heap.replace(handle, b"x"), Err(HeapError::InUse { .. })));
+    // A flush has its bytes of that moment, and the next one those of later.
+    heap.flush().unwrap();
+    objects[0].bytes()[6] = 6;
+    heap.unpin_address(objects[0].address).unwrap();
+    assert!(matches!(heap.unpin_address(objects[0].address), Err(HeapError::NoPointer { .. })));
+    assert_eq!(heap.read(handle).unwrap()[4..8], [0, 5, 6, 0]);
+    // Beyond objects, and more than half of the window.
+    let beyond = objects[0].address.wrapping_add(1000);
+    assert!(matches!(heap.pin_pointer(beyond), Err(HeapError::NoPointer { .. })));
+    let pins: Vec<_> = objects.iter().map_while(|o| heap.pin_pointer(o.address).ok()).collect();
+    assert_eq!(pins.len(), 32);
+    let error = heap.pin_pointer(objects[32].address).unwrap_err();
+    assert_eq!(error, HeapError::TooManyHeld { held: 32 });
+    objects.iter().for_each(|object| object.bytes()[7] = 7);
+    assert!(pins.iter().zip(&objects).all(|(_, object)| read(object).0 == 1000));
+    drop(pins);
+    heap.check().unwrap();
+    heap.close().unwrap();
+    let heap = ObjectHeap::open_persistent(&path, short).unwrap();
+    assert_eq!(heap.read(handle).unwrap()[..8], [0; 8]);
+}
+
+#[test]
+fn the_window_follows_the_budget() {
+    let folder = on_disk();
+    let heap =
+        ObjectHeap::open(folder.path(), HeapOptions { budget: 64 << 20, ..options() }).unwrap();
+    let objects: Vec<_> = (0..40_000).map(|_| Object::new(&heap, 1000)).collect();
+    let touch = |value: u8| objects.iter().for_each(|object| object.bytes().fill(value));
+    touch(1);
+    for (round, budget) in [12_u64 << 20, 40 << 20, 9 << 20].into_iter().enumerate() {
+        heap.set_budget(budget).unwrap();
+        let stats = heap.stats().unwrap();
+        assert!(stats.used_bytes <= budget, "{stats:?}");
+        assert!(objects.iter().all(|object| object.bytes()[999] == round as u8 + 1));
+        touch(round as u8 + 2);
+        let stats = heap.stats().unwrap();
+        assert!(stats.used_bytes <= budget, "{stats:?}");
+    }
+    heap.check().unwrap();
+}

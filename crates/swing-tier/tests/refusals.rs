@@ -77,7 +77,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_nothing_is_lost() {
     in_child(move || {
         // SAFETY: these calls change the child's own limit and signals only.
         unsafe {
-            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
             let limit = libc::rlimit { rlim_cur: 700 << 10, rlim_max: 700 << 10 };
             assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
         }

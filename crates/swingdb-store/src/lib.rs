@@ -49,6 +49,8 @@ pub use catalog::{Catalog, View};
 pub use check::StoreReport;
 pub use checks::checked_schema;
 pub use checks::{Check, Checker, Test};
+#[doc(hidden)]
+pub use durable::fuzz::decode_anything;
 pub use durable::{CheckpointInfo, DiskRead, Durability, DurableInfo, ReadAhead, StoreOptions};
 pub use handle::{MEMORY, ShareInfo, Store, StoreKind};
 pub use info::{StoreInfo, TableInfo};

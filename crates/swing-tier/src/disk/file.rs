@@ -36,6 +36,19 @@ impl DiskFile {
         self.align
     }
 
+    /// Whether this process may write up to `end`. Beyond its limit on lengths of files
+    /// (`ulimit -f`) the kernel ends a process by SIGXFSZ, also where it writes into what a file
+    /// has already.
+    pub(crate) fn check_reach(&self, end: u64, action: &'static str) -> IoResult<()> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: fills a valid structure, or fails, as in a sandbox: then no limit is known.
+        let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+        if known && limit.rlim_cur != libc::RLIM_INFINITY && end > limit.rlim_cur {
+            return Err(IoError::new(action, &self.path, Cause::Os(libc::EFBIG)));
+        }
+        Ok(())
+    }
+
     pub(crate) fn as_file(&self) -> &File {
         &self.file
     }
@@ -61,6 +74,8 @@ impl StorageFile for DiskFile {
 
     fn preallocate(&self, offset: u64, len: u64) -> IoResult<()> {
         self.ours("reserve room for")?;
+        self.check_reach(offset.saturating_add(len), "reserve room for")
+            .map_err(|e| e.at(offset, len))?;
         let failed =
             |e: std::io::Error| IoError::from_os("reserve room for", &self.path, e).at(offset, len);
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, len) {
@@ -76,6 +91,7 @@ impl StorageFile for DiskFile {
 
     fn truncate(&self, len: u64) -> IoResult<()> {
         self.ours("shorten")?;
+        self.check_reach(len, "set the length of")?;
         self.file.set_len(len).map_err(|e| IoError::from_os("shorten", &self.path, e).at(len, 0))
     }
 

@@ -76,7 +76,8 @@ pub(crate) fn failure(request: &Request, cause: Cause) -> IoError {
 }
 
 /// The request's file as one of this file system's; `EINVAL` for a file of another storage, or a
-/// request that is not whole units or longer than its buffer.
+/// request that is not whole units or longer than its buffer; `EFBIG` for a write beyond the limit
+/// of this process.
 pub(crate) fn checked(request: &Request) -> Result<&DiskFile, IoError> {
     let whole = |align: u64| {
         request.offset.is_multiple_of(align)
@@ -85,7 +86,14 @@ pub(crate) fn checked(request: &Request) -> Result<&DiskFile, IoError> {
             && request.len as usize <= request.buffer.len()
     };
     match request.file.as_any().downcast_ref::<DiskFile>() {
-        Some(file) if whole(file.align()) => Ok(file),
+        Some(file) if whole(file.align()) => {
+            if request.direction == Direction::Write {
+                let (offset, len) = (request.offset, u64::from(request.len));
+                file.check_reach(offset.saturating_add(len), "write")
+                    .map_err(|e| e.at(offset, len))?;
+            }
+            Ok(file)
+        }
         _ => Err(failure(request, Cause::Os(libc::EINVAL))),
     }
 }

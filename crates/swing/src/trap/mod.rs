@@ -13,6 +13,7 @@ pub(crate) mod pin_count;
 pub(crate) mod pins;
 pub(crate) mod requests;
 pub(crate) mod resolve;
+pub(crate) mod served;
 pub(crate) mod shortage;
 pub(crate) mod signal;
 pub(crate) mod spare_wait;

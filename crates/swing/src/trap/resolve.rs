@@ -22,7 +22,7 @@ use crate::sys::copy_bytes::CopyFor;
 use crate::sys::{extent_mapping, memory_limits, process};
 use crate::trap::shortage::{StoreShortage, ask_program, complain, refuse};
 use crate::trap::trapped_area::Tracked;
-use crate::trap::{requests, table};
+use crate::trap::{requests, served, table};
 
 /// After so many logged extents they are written down, and older ones protected early. That
 /// interrupts whoever stores; on the other hand a hook has to do what is left, which takes far
@@ -56,11 +56,18 @@ pub(crate) fn resolve(address: usize) -> bool {
 /// Makes a range of addresses writable now as far as it lies in tracked areas, e.g. before a
 /// system call that writes into it (which would fail with EFAULT where a store is trapped). Does
 /// nothing for other addresses; async-signal-safe. `false` when there is no memory. A publish can
-/// protect the range again before the system call runs: on EFAULT, prepare and try again.
+/// protect the range again before the system call runs: on EFAULT, prepare and try again. Of memory
+/// that is served otherwise ([`crate::tracked::set_served`]) the page at `address` is filled; that
+/// is not async-signal-safe.
 pub fn prepare(address: *const u8, len: usize) -> bool {
     let (mut at, end) = (address as usize, (address as usize).saturating_add(len));
     while at < end {
-        let Some(area) = table::find(at) else { return true };
+        let Some(area) = table::find(at) else {
+            if at == address as usize {
+                served::fill(address);
+            }
+            return true;
+        };
         let extent = area.extent_at(at);
         while !area.words.keep_hot(extent) {
             // A handler that interrupts this thread and stores there would wait for what the thread
@@ -75,10 +82,11 @@ pub fn prepare(address: *const u8, len: usize) -> bool {
     true
 }
 
-/// Whether an address lies in a tracked area of this process. Async-signal-safe; by the time the
-/// answer is used another thread may have closed the area.
+/// Whether an address lies in a tracked area of this process, or in memory that is served otherwise
+/// ([`crate::tracked::set_served`]). Async-signal-safe; by the time the answer is used another
+/// thread may have closed the area.
 pub fn is_tracked(address: *const u8) -> bool {
-    table::find(address as usize).is_some()
+    table::find(address as usize).is_some() || served::is_served(address)
 }
 
 impl Tracked {

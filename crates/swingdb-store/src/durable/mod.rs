@@ -27,6 +27,7 @@ mod disk;
 mod encode;
 mod fetch;
 mod format;
+pub(super) mod fuzz;
 mod history;
 mod ledger;
 mod link;
