@@ -142,6 +142,7 @@ impl Fill<'_> {
             data_type: field.data_type().clone(),
             nullable: field.is_nullable(),
             is_uuid: false,
+            enumeration: None,
             default_sql: None,
         });
         let place = |column: &&str| fields.iter().position(|field| field.name() == column);

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 use swingdb_store::{ColumnDef, Table};
 
-use crate::execute::target::{column, twice};
+use crate::execute::target::{check_given, column, twice};
 use crate::sql::ast::build;
 use crate::sql::ast::names::{last_part, parts};
 
@@ -55,7 +55,8 @@ fn target_column(table: &Table, name: &ObjectName, names: &[&str]) -> Result<usi
             table.name()
         )));
     }
-    column(table, &last_part(name)?)
+    let column = column(table, &last_part(name)?)?;
+    check_given(table, &[column]).map(|()| column)
 }
 
 /// `(a, b) = (1, 2)`, `= ROW(1, 2)`, or `= (SELECT x, y ...)`: one expression for each column.
