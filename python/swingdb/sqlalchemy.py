@@ -444,9 +444,30 @@ class Dialect(default.DefaultDialect):
         self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
     ) -> list[Any]:
         self._quoted(connection, table_name, schema)
-        return []
+        keys = connection.exec_driver_sql(
+            "SELECT constraint_column_names, referenced_table, referenced_column_names"
+            " FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'"
+            " AND database_name = 'swingdb' AND lower(table_name) = lower(?)"
+            " AND lower(schema_name) = lower(?)",
+            (table_name, schema or "main"),
+        )
+        return [
+            {
+                "name": None,
+                "constrained_columns": list(own),
+                "referred_schema": schema,
+                "referred_table": parent,
+                "referred_columns": list(columns),
+                "options": {},
+            }
+            for own, parent, columns in keys
+        ]
 
-    get_indexes = get_foreign_keys
+    def get_indexes(
+        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
+    ) -> list[Any]:
+        self._quoted(connection, table_name, schema)
+        return []
 
     def get_table_comment(
         self, connection: Any, table_name: str, schema: str | None = None, **kw: Any

@@ -126,7 +126,7 @@ def test_we_import_an_export_of_duckdb(
 def test_what_duckdb_has_and_we_have_not(con: swingdb.Connection, tmp_path: Path) -> None:
     """Is an error that names the script, and nothing is there afterwards."""
     for name, statement in {
-        "enum": "CREATE TYPE mood AS ENUM ('a', 'b'); CREATE TABLE u (m mood)",
+        "enums in lists": "CREATE TYPE mood AS ENUM ('a', 'b'); CREATE TABLE u (m mood[])",
         "bits": "CREATE TABLE u (m BIT)",
     }.items():
         other = duck()
@@ -135,6 +135,41 @@ def test_what_duckdb_has_and_we_have_not(con: swingdb.Connection, tmp_path: Path
         with pytest.raises(swingdb.Error, match=r"schema\.sql"):
             con.execute(f"IMPORT DATABASE '{tmp_path}/{name}'")
         assert con.execute("SHOW TABLES").fetchall() == []
+
+
+def test_types_generated_columns_and_foreign_keys_travel_both_ways(
+    con: swingdb.Connection, tmp_path: Path
+) -> None:
+    """Names of types come first, and parents before their children, also where names say not."""
+
+    def fill(on) -> None:
+        on.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+        on.execute("CREATE TABLE z (id INT PRIMARY KEY, m mood)")
+        on.execute("CREATE TABLE a (z INT REFERENCES z(id), twice INT AS (z * 2))")
+        on.execute("INSERT INTO z VALUES (1, 'ok'), (2, 'sad')")
+        on.execute("INSERT INTO a VALUES (1), (NULL)")
+
+    def seen(on):
+        rows = on.execute("SELECT id, m::VARCHAR FROM z ORDER BY m").fetchall()
+        return rows, on.execute("SELECT z, twice FROM a ORDER BY z").fetchall()
+
+    fill(con)
+    expected = [(2, "sad"), (1, "ok")], [(1, 2), (None, None)]
+    assert seen(con) == expected
+    con.execute(f"EXPORT DATABASE '{tmp_path}/ours'")
+    other = duck()
+    other.execute(f"IMPORT DATABASE '{tmp_path}/ours'")
+    assert seen(other) == expected
+    other.execute(f"EXPORT DATABASE '{tmp_path}/theirs'")
+    for folder in ("ours", "theirs"):
+        again = swingdb.connect()
+        again.execute(f"IMPORT DATABASE '{tmp_path}/{folder}'")
+        assert seen(again) == expected
+        assert again.execute("SELECT typeof('ok'::mood)").fetchone() == ("ENUM('sad', 'ok')",)
+        with pytest.raises(swingdb.Error, match="FOREIGN KEY"):
+            again.execute("DELETE FROM z WHERE id = 1")
+        again.execute("INSERT INTO a VALUES (2)")
+        assert again.execute("SELECT max(twice) FROM a").fetchone() == (4,)
 
 
 def test_indexes_and_comments_travel_both_ways(con: swingdb.Connection, tmp_path: Path) -> None:

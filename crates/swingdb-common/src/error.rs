@@ -37,6 +37,8 @@ pub enum ObjectKind {
     TableMacro,
     /// A sequence of numbers.
     Sequence,
+    /// A type that a statement has named.
+    Type,
     /// An index of a table.
     Index,
     /// A column of a table.
@@ -65,6 +67,7 @@ impl fmt::Display for ObjectKind {
             Self::Macro => "macro",
             Self::TableMacro => "table macro",
             Self::Sequence => "sequence",
+            Self::Type => "type",
             Self::Index => "index",
             Self::Column => "column",
             Self::Function => "function",
@@ -89,6 +92,8 @@ pub enum ConstraintKind {
     Unique,
     /// A row for which the condition of a CHECK constraint is false.
     Check,
+    /// A key that the table of a FOREIGN KEY does not have, or that rows still refer to.
+    ForeignKey,
 }
 
 impl fmt::Display for ConstraintKind {
@@ -98,6 +103,7 @@ impl fmt::Display for ConstraintKind {
             Self::PrimaryKey => "PRIMARY KEY",
             Self::Unique => "UNIQUE",
             Self::Check => "CHECK",
+            Self::ForeignKey => "FOREIGN KEY",
         })
     }
 }

@@ -13,6 +13,7 @@
 
 pub mod area_errors;
 pub mod cast;
+pub mod enums;
 pub mod error;
 pub mod floats;
 pub mod json;

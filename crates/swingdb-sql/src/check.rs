@@ -1,19 +1,23 @@
-//! CHECK constraints, compiled with the query engine: [`SqlChecker`].
+//! CHECK constraints and generated columns, compiled with the query engine: [`SqlChecker`].
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::MemTable;
 use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan, Volatility};
 use datafusion::sql::sqlparser::ast::{Query, Statement, VisitorMut};
+use swingdb_common::cast::convert::{Origin, convert_array};
 use swingdb_common::error::{Error, Result};
+use swingdb_common::time::zones::Zone;
 use swingdb_common::types::sql_names::sql_name;
-use swingdb_store::{Check, Checker, Table, Test, WriteTxn, checked_schema};
+use swingdb_store::{
+    Check, Checker, Compute, Generated, Table, Test, WriteTxn, checked_schema, generating_schema,
+};
 
 use crate::ast::names::CATALOG;
 use crate::ast::walk::walk_mut;
@@ -27,18 +31,7 @@ pub struct SqlChecker;
 
 impl Checker for SqlChecker {
     fn compile(&self, txn: &WriteTxn, table: &Table, check: &Check) -> Result<Test> {
-        let main =
-            Source { name: CATALOG.to_string(), catalog: txn.view(), store: txn.store().clone() };
-        let mut view = View {
-            main,
-            database_name: None,
-            attached: Arc::default(),
-            registered: Arc::default(),
-            extra: BTreeMap::new(),
-            temp: None,
-            outer: None,
-            defined: None,
-        };
+        let mut view = view_of(txn);
         let schema = checked_schema(table, check);
         let condition = Condition::plan(&mut view, table.name(), &schema, &check.sql)?;
         let engine = engine::base_state()?;
@@ -50,7 +43,46 @@ impl Checker for SqlChecker {
             Ok((0..answers.len()).find(|row| answers.is_valid(*row) && !answers.value(*row)))
         }))
     }
+
+    fn generate(
+        &self,
+        txn: &WriteTxn,
+        table: &Table,
+        column: usize,
+        generated: &Generated,
+    ) -> Result<Compute> {
+        let schema = generating_schema(table, generated);
+        let mut view = view_of(txn);
+        let value = Condition::of_row(&mut view, table.name(), &schema, &generated.sql, GENERATED)?;
+        let engine = engine::base_state()?;
+        let compute = engine.create_physical_expr(value.expr, &value.schema)?;
+        let field = table.columns()[column].field().with_nullable(true);
+        Ok(Arc::new(move |batch: &RecordBatch| {
+            let values = compute.evaluate(batch)?.into_array(batch.num_rows())?;
+            convert_array(&values, &field, Origin::UNNUMBERED, Zone::UTC)
+        }))
+    }
 }
+
+/// What the names of a condition mean: those of the transaction's database.
+fn view_of(txn: &WriteTxn) -> View {
+    let main =
+        Source { name: CATALOG.to_string(), catalog: txn.view(), store: txn.store().clone() };
+    View {
+        main,
+        database_name: None,
+        attached: Arc::default(),
+        registered: Arc::default(),
+        extra: BTreeMap::new(),
+        temp: None,
+        outer: None,
+        defined: None,
+    }
+}
+
+/// The clauses that this module compiles, as errors name them.
+const CHECK: &str = "CHECK";
+pub(crate) const GENERATED: &str = "GENERATED ALWAYS AS";
 
 /// A condition as the query engine understands it.
 pub struct Condition {
@@ -60,26 +92,53 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Plans the text of a condition on the rows of a table.
     pub fn plan(view: &mut View, table: &str, schema: &SchemaRef, sql: &str) -> Result<Self> {
+        let condition = Self::of_row(view, table, schema, sql, CHECK)?;
+        match condition.data_type()? {
+            DataType::Boolean | DataType::Null => Ok(condition),
+            other => Err(Error::plan(format!(
+                "CHECK ({sql}): its type is {}, not BOOLEAN",
+                sql_name(&other)
+            ))),
+        }
+    }
+
+    /// The type of its value.
+    pub(crate) fn data_type(&self) -> Result<DataType> {
+        Ok(self.expr.get_type(&self.schema)?)
+    }
+
+    /// The field of its value.
+    pub(crate) fn field(&self) -> Result<FieldRef> {
+        Ok(self.expr.to_field(&self.schema)?.1)
+    }
+
+    /// An expression on the columns of one row, which has one value at any time.
+    pub(crate) fn of_row(
+        view: &mut View,
+        table: &str,
+        schema: &SchemaRef,
+        sql: &str,
+        clause: &str,
+    ) -> Result<Self> {
         let rows = MemTable::try_new(Arc::clone(schema), vec![Vec::new()])?;
         view.extra.insert(table.to_string(), Arc::new(rows));
         let planner = Planner::new(view, engine::base_state()?);
         let name = table.replace('"', "\"\"");
         let text = format!("SELECT ({sql}) AS value FROM \"{name}\"");
         let mut query = parser::parse_query(&text)?;
-        let refused = |why: &str| Error::plan(format!("CHECK ({sql}): {why}"));
+        let refused = |why: &str| Error::plan(format!("{clause} ({sql}): {why}"));
         // Before anything is looked up: a condition means the same in every session, and a file in
         // it would be opened whatever its session may do.
         if has_subquery(&mut query) {
             return Err(refused("subqueries are not possible"));
         }
         planner.prepare(&mut query)?;
-        let only_row = || refused("only a condition on the columns of one row is possible");
+        let only_row = || refused("only an expression on the columns of one row is possible");
         let plan = planner.plan(query)?;
         let LogicalPlan::Projection(projection) = &plan else { return Err(only_row()) };
         let [expr] = projection.expr.as_slice() else {
-            return Err(refused("only one condition is possible"));
+            return Err(refused("only one expression is possible"));
         };
         if !matches!(projection.input.as_ref(), LogicalPlan::TableScan(_)) {
             return Err(only_row());
@@ -92,10 +151,7 @@ impl Condition {
         let LogicalPlan::Projection(projection) = plan else { return Err(only_row()) };
         let Some(expr) = projection.expr.into_iter().next() else { return Err(only_row()) };
         let (expr, schema) = (expr.unalias(), projection.input.schema().as_ref().clone());
-        match expr.get_type(&schema)? {
-            DataType::Boolean | DataType::Null => Ok(Self { expr, schema }),
-            other => Err(refused(&format!("its type is {}, not BOOLEAN", sql_name(&other)))),
-        }
+        Ok(Self { expr, schema })
     }
 }
 

@@ -294,6 +294,9 @@ impl<'a> Planner<'a> {
         if table == "views" {
             return information_schema::views(self.view);
         }
+        if let Some(made) = self.with_context(|context| system::standard::view(context, table)) {
+            return made;
+        }
         let catalogs = Arc::new(Catalogs { view: self.view.clone(), state: self.state.clone() });
         let provider = InformationSchemaProvider::new(catalogs);
         let found = swingdb_common::runtime::threads::block_on(provider.table(table))?;

@@ -115,12 +115,14 @@ impl WriteTxn {
         let empty = node.tables.is_empty()
             && node.views.is_empty()
             && node.macros.is_empty()
-            && node.sequences.is_empty();
+            && node.sequences.is_empty()
+            && node.types.is_empty();
         if !cascade && !empty {
             let message =
                 format!("schema {name:?} is not empty; use CASCADE to drop what is in it");
             return Err(Error::plan(message));
         }
+        self.check_schema_unreferenced(name)?;
         let mut dropped = Vec::new();
         let mut ids = Vec::new();
         for table in node.tables.keys() {
@@ -211,10 +213,14 @@ impl WriteTxn {
     /// Drops a table.
     pub fn drop_table(&mut self, schema: &str, name: &str) -> Result<()> {
         let table = self.table_of(schema, name)?;
+        self.check_unreferenced(schema, name, "dropped")?;
         let dropped = edit::all_blocks(&table)?;
         self.writer_mut()?.unique.forget(table.id());
         let mut entry = None;
-        self.change_schema(schema, |node| entry = node.tables.remove(name));
+        self.change_schema(schema, |node| {
+            entry = node.tables.remove(name);
+            node.references.remove(name);
+        });
         self.effects.dropped.extend(entry.and_then(|e| e.record.get().cloned()));
         self.effects.dropped.extend(dropped);
         Ok(())
@@ -223,6 +229,7 @@ impl WriteTxn {
     /// Renames a table inside its schema.
     pub fn rename_table(&mut self, schema: &str, name: &str, new_name: &str) -> Result<()> {
         let table = self.table_of(schema, name)?;
+        self.check_unreferenced(schema, name, "renamed")?;
         self.make_room(schema, new_name, ObjectKind::Table, IfExists::Fail)?;
         let names = (table.schema_name.clone(), Arc::from(new_name));
         let (id, definition) = (table.id(), table.definition.clone());
@@ -232,6 +239,9 @@ impl WriteTxn {
         self.change_schema(schema, |node| {
             old = node.tables.remove(name);
             node.tables.insert(Arc::from(new_name), entry);
+            if let Some(parents) = node.references.remove(name) {
+                node.references.insert(Arc::from(new_name), parents);
+            }
         });
         self.effects.dropped.extend(old.and_then(|e| e.record.get().cloned()));
         Ok(())
@@ -325,6 +335,11 @@ impl WriteTxn {
             let message = format!("column {column:?} is part of CHECK ({sql}), cannot be dropped");
             return Err(Error::plan(message));
         }
+        if table.notes().foreign_keys.iter().any(|key| key.columns.contains(&at)) {
+            let message = format!("column {column:?} is part of a FOREIGN KEY, cannot be dropped");
+            return Err(Error::plan(message));
+        }
+        self.check_ungenerated(&table, at, "dropped")?;
         if let Some(index) = table.notes().indexes.iter().find(|i| i.columns.contains(&at)) {
             let name = &index.name;
             return Err(Error::plan(format!(
@@ -362,6 +377,7 @@ impl WriteTxn {
     ) -> Result<()> {
         let table = self.table_of(schema, table)?;
         let at = self.column_of(&table, column)?;
+        self.check_unreferenced_column(&table, column, "renamed")?;
         let mut all = table.columns().to_vec();
         all[at].name = new_name.to_owned();
         check_definition(&all, table.constraints())?;

@@ -16,13 +16,15 @@ use swingdb_common::error::{Error, Result};
 
 use super::codec::{Kind, Reader, Writer};
 use super::durable::Link;
+use super::foreign::References;
 use super::macros::{Macro, MacroKind};
-use super::notes::{self, Comments};
+use super::notes::{self, Comments, RootNotes};
 use super::raw::Loc;
 use super::read::{read_loc, write_loc};
 use super::sequences::Sequence;
 use super::space::{Blocks, Ground, Space, corrupt};
 use super::table::{Table, record_bytes, record_loc};
+use super::types::Types;
 
 /// The schema that always exists.
 pub(super) const MAIN: &str = "main";
@@ -96,18 +98,20 @@ impl TableEntry {
     }
 }
 
-/// The tables, views, macros and sequences of a schema.
+/// The tables, views, macros, sequences and named types of a schema.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SchemaNode {
     pub tables: BTreeMap<Arc<str>, Arc<TableEntry>>,
     pub views: BTreeMap<Arc<str>, Arc<View>>,
     pub macros: BTreeMap<(MacroKind, Arc<str>), Arc<Macro>>,
     pub sequences: BTreeMap<Arc<str>, Arc<Sequence>>,
+    pub types: Types,
+    pub references: References,
     pub comments: Comments,
 }
 
 impl SchemaNode {
-    /// Writes all but the tables and the comments.
+    /// Writes all but the tables, the named types and the comments.
     pub fn write_rest(&self, w: &mut Writer) {
         w.len(self.views.len());
         for (name, view) in &self.views {
@@ -124,7 +128,7 @@ impl SchemaNode {
         self.sequences.values().for_each(|one| one.write(w));
     }
 
-    /// A schema without tables and comments.
+    /// A schema without tables, named types and comments.
     pub fn read_rest(r: &mut Reader<'_>) -> Result<Self> {
         let views = r.list(|r| {
             let name: Arc<str> = Arc::from(r.text()?);
@@ -145,6 +149,8 @@ impl SchemaNode {
             views: views.into_iter().collect(),
             macros: macros.into_iter().collect(),
             sequences: sequences.into_iter().collect(),
+            types: Types::new(),
+            references: References::new(),
             comments: Comments::new(),
         })
     }
@@ -327,18 +333,19 @@ impl Catalog {
         Ok(w.finish(Kind::Root))
     }
 
-    /// Writes the comments behind a root record.
+    /// Writes the comments and named types behind a root record.
     pub(super) fn write_comments(&self, w: &mut Writer) {
-        notes::write_root(w, self.schemas.iter().map(|(name, node)| (name, &node.comments)));
+        let all = self.schemas.iter().map(|(name, node)| (name, RootNotes::of(node)));
+        notes::write_root(w, all);
     }
 
-    /// Reads the comments behind a root record whose schemas have been read.
+    /// Reads the comments and named types behind a root record whose schemas have been read.
     fn read_comments(&mut self, r: &mut Reader<'_>) -> Result<()> {
-        for (schema, comments) in notes::read_root(r)? {
+        for (schema, noted) in notes::read_root(r)? {
             let Some(node) = self.schemas.get_mut(&schema) else {
                 return Err(corrupt(format!("comments in a schema {schema:?} that is not there")));
             };
-            Arc::make_mut(node).comments = comments;
+            noted.put(Arc::make_mut(node));
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use swingdb_common::error::{ConstraintKind, Error, Result};
 
+use super::generated::{Compute, Generated};
 use super::rowids::RowIds;
 use super::rows::whole_column;
 use super::table::{Definition, Table};
@@ -33,10 +34,19 @@ pub struct Check {
 /// [`Check::columns`] lists.
 pub type Test = Arc<dyn Fn(&RecordBatch) -> Result<Option<usize>> + Send + Sync>;
 
-/// Makes tests of conditions.
+/// Makes tests of conditions, and what computes generated columns.
 pub trait Checker: Sync {
     /// The test of a check of a table.
     fn compile(&self, txn: &WriteTxn, table: &Table, check: &Check) -> Result<Test>;
+
+    /// What computes a generated column of a table.
+    fn generate(
+        &self,
+        txn: &WriteTxn,
+        table: &Table,
+        column: usize,
+        generated: &Generated,
+    ) -> Result<Compute>;
 }
 
 /// The checks of a table with their tests.
@@ -46,8 +56,8 @@ pub(super) struct Tests(Arc<[(Check, SchemaRef, Test)]>);
 /// The columns that a check reads, as its test is compiled for them.
 pub fn checked_schema(table: &Table, check: &Check) -> SchemaRef {
     let field = |index: &usize| {
-        let field = table.schema().field(*index);
-        Field::new(field.name(), field.data_type().clone(), true)
+        // With its marks: values of an ENUM are not compared as texts are.
+        table.schema().field(*index).clone().with_nullable(true)
     };
     Arc::new(Schema::new(check.columns.iter().map(field).collect::<Vec<_>>()))
 }

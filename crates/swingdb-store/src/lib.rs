@@ -22,6 +22,8 @@ mod commit;
 mod directory;
 mod durable;
 mod edit;
+mod foreign;
+mod generated;
 mod group;
 mod handle;
 mod info;
@@ -41,6 +43,7 @@ mod stats;
 mod table;
 mod translate;
 mod txn;
+mod types;
 mod unique;
 mod writer;
 
@@ -52,6 +55,8 @@ pub use checks::{Check, Checker, Test};
 #[doc(hidden)]
 pub use durable::fuzz::decode_anything;
 pub use durable::{CheckpointInfo, DiskRead, Durability, DurableInfo, ReadAhead, StoreOptions};
+pub use foreign::ForeignKey;
+pub use generated::{Compute, Generated, generating_schema};
 pub use handle::{MEMORY, ShareInfo, Store, StoreKind};
 pub use info::{StoreInfo, TableInfo};
 pub use macros::{Macro, MacroKind, MacroParameter, MacroVariant};

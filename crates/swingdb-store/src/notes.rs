@@ -16,9 +16,12 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use super::alter::check_name;
 use super::catalog::{Catalog, SchemaNode};
 use super::codec::{Reader, Writer};
+use super::foreign::{ForeignKey, References};
+use super::generated::Generated;
 use super::space::corrupt;
 use super::table::{Constraint, Definition, Table};
 use super::txn::WriteTxn;
+use super::types::Types;
 
 /// Longest comment, in bytes.
 const MAX_COMMENT_BYTES: usize = 1 << 20;
@@ -29,8 +32,12 @@ const MAX_INDEXES: usize = 1_000;
 const TABLE_COMMENT: u64 = 1;
 const COLUMN_COMMENTS: u64 = 2;
 const INDEXES: u64 = 3;
+const FOREIGN_KEYS: u64 = 4;
+const GENERATED: u64 = 5;
 /// Sections of the root record.
 const COMMENTS: u64 = 1;
+const TYPES: u64 = 2;
+const REFERENCES: u64 = 3;
 
 /// An index as `CREATE INDEX` made it. A unique one is enforced by a key of the table; others
 /// change no answer, and nothing has to be kept for them.
@@ -59,12 +66,20 @@ pub struct TableNotes {
     pub columns: BTreeMap<usize, String>,
     /// Indexes, in the order in which they were made.
     pub indexes: Vec<Index>,
+    /// Foreign keys, in the order of their declaration.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// Columns whose values are computed from others of their row, by their indices.
+    pub generated: BTreeMap<usize, Generated>,
 }
 
 impl TableNotes {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.comment.is_none() && self.columns.is_empty() && self.indexes.is_empty()
+        self.comment.is_none()
+            && self.columns.is_empty()
+            && self.indexes.is_empty()
+            && self.foreign_keys.is_empty()
+            && self.generated.is_empty()
     }
 
     /// The notes once the column `gone`, which no index reads, was dropped.
@@ -79,13 +94,31 @@ impl TableNotes {
             comment: self.comment.clone(),
             columns: columns.map(|(at, text)| (moved(*at), text.clone())).collect(),
             indexes: indexes.collect(),
+            foreign_keys: self
+                .foreign_keys
+                .iter()
+                .map(|key| ForeignKey {
+                    columns: key.columns.iter().map(|at| moved(*at)).collect(),
+                    ..key.clone()
+                })
+                .collect(),
+            generated: self
+                .generated
+                .iter()
+                .filter(|(at, _)| **at != gone)
+                .map(|(at, one)| {
+                    let columns = one.columns.iter().map(|at| moved(*at)).collect();
+                    (moved(*at), Generated { columns, ..one.clone() })
+                })
+                .collect(),
         }
     }
 
     /// The notes of a copy of the table in the same schema or elsewhere: names of indexes belong to
-    /// one table, while the keys that enforce them are the copy's too.
+    /// one table, while the keys that enforce them are the copy's too. A foreign key is not copied:
+    /// its parent may be in another database.
     pub(super) fn of_copy(&self) -> Self {
-        Self { indexes: Vec::new(), ..self.clone() }
+        Self { indexes: Vec::new(), foreign_keys: Vec::new(), ..self.clone() }
     }
 
     /// Writes the sections of a table's record.
@@ -109,6 +142,21 @@ impl TableNotes {
                 self.indexes.iter().for_each(|index| index.write(w));
             });
         }
+        if !self.foreign_keys.is_empty() {
+            sections.add(FOREIGN_KEYS, |w| {
+                w.len(self.foreign_keys.len());
+                self.foreign_keys.iter().for_each(|key| key.write(w));
+            });
+        }
+        if !self.generated.is_empty() {
+            sections.add(GENERATED, |w| {
+                w.len(self.generated.len());
+                for (column, one) in &self.generated {
+                    w.len(*column);
+                    one.write(w);
+                }
+            });
+        }
         sections.write(w);
     }
 
@@ -127,6 +175,14 @@ impl TableNotes {
                     notes.columns = comments.into_iter().collect();
                 }
                 INDEXES => notes.indexes = r.list(|r| Index::read(r, last))?,
+                FOREIGN_KEYS => notes.foreign_keys = r.list(|r| ForeignKey::read(r, last))?,
+                GENERATED => {
+                    let all = r.list(|r| {
+                        let column = r.bounded(last, "a column")?;
+                        Ok((column, Generated::read(r, last)?))
+                    })?;
+                    notes.generated = all.into_iter().collect();
+                }
                 other => return Err(unknown_section(other)),
             }
             Ok(())
@@ -178,20 +234,43 @@ const COMMENTED: [Commented; 4] =
 /// Comments on what a schema has beside tables.
 pub(super) type Comments = BTreeMap<(Commented, Arc<str>), Arc<str>>;
 
+/// What the sections of the root record say of a schema.
+#[derive(Default)]
+pub(super) struct RootNotes {
+    comments: Comments,
+    types: Types,
+    references: References,
+}
+
+impl RootNotes {
+    pub(super) fn of(node: &SchemaNode) -> Self {
+        let (comments, types) = (node.comments.clone(), node.types.clone());
+        Self { comments, types, references: node.references.clone() }
+    }
+
+    pub(super) fn put(self, node: &mut SchemaNode) {
+        node.comments = self.comments;
+        node.types = self.types;
+        node.references = self.references;
+    }
+}
+
 /// Writes the sections of the root record.
 pub(super) fn write_root<'a>(
     w: &mut Writer,
-    schemas: impl Iterator<Item = (&'a Arc<str>, &'a Comments)>,
+    schemas: impl Iterator<Item = (&'a Arc<str>, RootNotes)>,
 ) {
-    let noted: Vec<_> = schemas.filter(|(_, comments)| !comments.is_empty()).collect();
+    let all: Vec<_> = schemas.collect();
     let mut sections = Sections::default();
-    if !noted.is_empty() {
+    let commented = all.iter().filter(|(_, noted)| !noted.comments.is_empty());
+    let commented = commented.collect::<Vec<_>>();
+    if !commented.is_empty() {
         sections.add(COMMENTS, |w| {
-            w.len(noted.len());
-            for (schema, comments) in &noted {
+            w.len(commented.len());
+            for (schema, noted) in &commented {
                 w.text(schema);
-                w.len(comments.len());
-                for ((on, name), comment) in comments.iter() {
+                w.len(noted.comments.len());
+                for ((on, name), comment) in &noted.comments {
                     w.len(*on as usize);
                     w.text(name);
                     w.text(comment);
@@ -199,25 +278,87 @@ pub(super) fn write_root<'a>(
             }
         });
     }
+    let typed = all.iter().filter(|(_, noted)| !noted.types.is_empty()).collect::<Vec<_>>();
+    if !typed.is_empty() {
+        sections.add(TYPES, |w| {
+            w.len(typed.len());
+            for (schema, noted) in &typed {
+                w.text(schema);
+                w.len(noted.types.len());
+                for (name, sql) in &noted.types {
+                    w.text(name);
+                    w.text(sql);
+                }
+            }
+        });
+    }
+    let referring = all.iter().filter(|(_, noted)| !noted.references.is_empty());
+    let referring = referring.collect::<Vec<_>>();
+    if !referring.is_empty() {
+        sections.add(REFERENCES, |w| {
+            w.len(referring.len());
+            for (schema, noted) in &referring {
+                w.text(schema);
+                w.len(noted.references.len());
+                for (child, parents) in &noted.references {
+                    w.text(child);
+                    w.len(parents.len());
+                    for (schema, table) in parents.iter() {
+                        w.text(schema);
+                        w.text(table);
+                    }
+                }
+            }
+        });
+    }
     sections.write(w);
 }
 
-/// Reads what is left of the root record: for each schema with comments, these.
-pub(super) fn read_root(r: &mut Reader<'_>) -> Result<BTreeMap<Arc<str>, Comments>> {
-    let mut all = BTreeMap::new();
+/// Reads what is left of the root record: for each schema with comments or named types, these.
+pub(super) fn read_root(r: &mut Reader<'_>) -> Result<BTreeMap<Arc<str>, RootNotes>> {
+    let mut all: BTreeMap<Arc<str>, RootNotes> = BTreeMap::new();
     read_sections(r, |tag, r| {
-        if tag != COMMENTS {
-            return Err(unknown_section(tag));
+        match tag {
+            COMMENTS => {
+                let schemas = r.list(|r| {
+                    let schema: Arc<str> = Arc::from(r.text()?);
+                    let comments = r.list(|r| {
+                        let on = r.bounded(COMMENTED.len() as u64 - 1, "a kind of object")?;
+                        Ok(((COMMENTED[on], Arc::from(r.text()?)), Arc::from(r.text()?)))
+                    })?;
+                    Ok((schema, comments.into_iter().collect()))
+                })?;
+                schemas.into_iter().for_each(|(of, found)| {
+                    all.entry(of).or_default().comments = found;
+                });
+            }
+            TYPES => {
+                let schemas = r.list(|r| {
+                    let schema: Arc<str> = Arc::from(r.text()?);
+                    let types = r.list(|r| Ok((Arc::from(r.text()?), Arc::from(r.text()?))))?;
+                    Ok((schema, types.into_iter().collect()))
+                })?;
+                schemas.into_iter().for_each(|(of, found)| {
+                    all.entry(of).or_default().types = found;
+                });
+            }
+            REFERENCES => {
+                let schemas = r.list(|r| {
+                    let schema: Arc<str> = Arc::from(r.text()?);
+                    let references = r.list(|r| {
+                        let child: Arc<str> = Arc::from(r.text()?);
+                        let parents =
+                            r.list(|r| Ok((Arc::from(r.text()?), Arc::from(r.text()?))))?;
+                        Ok((child, Arc::from(parents)))
+                    })?;
+                    Ok((schema, references.into_iter().collect()))
+                })?;
+                schemas.into_iter().for_each(|(of, found)| {
+                    all.entry(of).or_default().references = found;
+                });
+            }
+            other => return Err(unknown_section(other)),
         }
-        let schemas = r.list(|r| {
-            let schema: Arc<str> = Arc::from(r.text()?);
-            let comments = r.list(|r| {
-                let on = r.bounded(COMMENTED.len() as u64 - 1, "a kind of object")?;
-                Ok(((COMMENTED[on], Arc::from(r.text()?)), Arc::from(r.text()?)))
-            })?;
-            Ok((schema, comments.into_iter().collect()))
-        })?;
-        all.extend(schemas);
         Ok(())
     })?;
     Ok(all)
@@ -365,6 +506,7 @@ impl WriteTxn {
         let table = self.table_of(schema, table)?;
         let is_it =
             |key: &Constraint| matches!(key, Constraint::Unique(key) if key.as_slice() == columns);
+        self.check_unreferenced(schema, table.name(), "changed")?;
         let keys = table.constraints();
         let Some(at) = keys.iter().position(is_it) else {
             let names = columns.iter().filter_map(|c| table.columns().get(*c));

@@ -16,6 +16,7 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::uuid;
 
 use super::edit;
+use super::generated::Changed;
 use super::parallel::in_parallel;
 use super::patch;
 use super::rowids::{RowId, RowIds};
@@ -62,8 +63,8 @@ impl WriteTxn {
     /// before [`WriteTxn::adopt`].
     pub fn writer(&self, schema: &str, table: &str) -> Result<TableWriter> {
         let table = self.table_of(schema, table)?;
-        let tests = self.tests(&table)?;
-        Ok(TableWriter::new(self.ground.clone(), table, tests))
+        let (tests, makers) = (self.tests(&table)?, self.makers(&table)?);
+        Ok(TableWriter::new(self.ground.clone(), table, tests, makers))
     }
 
     /// Ends `writer` and appends what it wrote to its table; keys are checked. Returns the rows.
@@ -86,6 +87,7 @@ impl WriteTxn {
             return Ok(0);
         }
         let added = self.added_keys(&table, &segments, &rest)?;
+        let (segments_added, rest_added) = (segments.clone(), rest.clone());
         let mut removed = 0;
         if !rest.is_empty() {
             if segments.is_empty() {
@@ -95,11 +97,49 @@ impl WriteTxn {
             segments.push(tail.clone());
             new.push(tail);
         }
-        self.check_keys(&table, &RowIds::default(), added)?;
-        let change = edit::append(&table, removed, segments)?;
-        self.created(&new)?;
-        self.put_table(change.table, change.dropped);
-        Ok(rows)
+        let foreign = self.added_references(&table, &segments_added, &rest_added)?;
+        let append = |txn: &mut Self| {
+            txn.check_keys(&table, &RowIds::default(), added)?;
+            let change = edit::append(&table, removed, segments)?;
+            txn.created(&new)?;
+            txn.put_table(change.table, change.dropped);
+            Ok(rows)
+        };
+        if foreign.is_empty() {
+            return append(self);
+        }
+        self.with_references(append, |txn| {
+            foreign.iter().try_for_each(|columns| {
+                let column = |c: usize| {
+                    let found = columns.iter().find(|(known, _)| *known == c);
+                    let missing = || Error::internal("a foreign key without its column");
+                    found.map(|(_, values)| values.clone()).ok_or_else(missing)
+                };
+                txn.check_parents(&table, None, &column)
+            })
+        })
+    }
+
+    /// The columns of foreign keys of rows that are appended, one list for each piece of them.
+    fn added_references(
+        &self,
+        table: &Table,
+        segments: &[Arc<Segment>],
+        rest: &[RecordBatch],
+    ) -> Result<Vec<Vec<(usize, ArrayRef)>>> {
+        let keys = &table.notes().foreign_keys;
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let columns = || keys.iter().flat_map(|key| key.columns.iter().copied());
+        let of_segment = |segment: &Arc<Segment>| {
+            columns().map(|c| Ok((c, segment.array(c)?))).collect::<Result<Vec<_>>>()
+        };
+        let mut all = segments.iter().map(of_segment).collect::<Result<Vec<_>>>()?;
+        for batch in rest {
+            all.push(columns().map(|c| (c, batch.column(c).clone())).collect());
+        }
+        Ok(all)
     }
 
     /// The key columns of rows that are appended, for each constraint.
@@ -164,17 +204,24 @@ impl WriteTxn {
         }
         let none = |index| (index, Vec::new());
         let added = (0..table.constraints().len()).map(none).collect();
-        self.check_keys(&table, rows, added)?;
-        let change = edit::replace(&table, changes)?;
-        self.effects.created.extend(new);
-        self.thinned.insert(table.id());
-        self.put_table(change.table, change.dropped);
-        Ok(deleted)
+        let delete = |txn: &mut Self| {
+            txn.check_keys(&table, rows, added)?;
+            let change = edit::replace(&table, changes)?;
+            txn.effects.created.extend(new);
+            txn.thinned.insert(table.id());
+            txn.put_table(change.table, change.dropped);
+            Ok(deleted)
+        };
+        if !self.has_references(&table)? {
+            return delete(self);
+        }
+        self.with_references(delete, |txn| txn.check_children(&table, rows, None))
     }
 
     /// Deletes all rows at once. Returns how many there were.
     pub fn truncate(&mut self, schema: &str, table: &str) -> Result<u64> {
         let table = self.table_of(schema, table)?;
+        self.check_emptied(&table)?;
         let dropped = edit::all_blocks(&table)?;
         self.writer_mut()?.unique.forget(table.id());
         self.put_table(table.with_pages(Vec::new()), dropped);
@@ -197,6 +244,9 @@ impl WriteTxn {
             return Ok(rows.len() as u64);
         }
         let values = update_values(&table, rows, columns, values)?;
+        let Changed { columns, values } =
+            self.makers(&table)?.changed(&table, rows, columns, values)?;
+        let columns = columns.as_slice();
         self.tests(&table)?.changed(&table, rows, columns, &values)?;
         let segments = table.segments()?;
         let mut work = Vec::new();
@@ -224,23 +274,47 @@ impl WriteTxn {
                 let next = segment.with(table.schema().clone(), chunks, deletion);
                 Ok((*at as usize, next, made))
             })?;
+        let added = self.all_updated_keys(&table, rows, columns, &values)?;
+        let update = |txn: &mut Self| {
+            txn.check_keys(&table, rows, added)?;
+            let (mut changes, mut created) = (BTreeMap::new(), Vec::new());
+            for (at, segment, made) in changed {
+                changes.insert(at, Some(segment));
+                created.extend(made);
+            }
+            let change = edit::replace(&table, changes)?;
+            txn.effects.created.extend(created);
+            txn.put_table(change.table, change.dropped);
+            Ok(rows.len() as u64)
+        };
+        if !self.has_references(&table)? {
+            return update(self);
+        }
+        self.with_references(update, |txn| {
+            let column = |column: usize| match columns.iter().position(|c| *c == column) {
+                Some(new) => whole_column(&values, new),
+                None => Ok(table.take(rows.as_slice(), &[column])?.column(0).clone()),
+            };
+            txn.check_parents(&table, Some(columns), &column)?;
+            txn.check_children(&table, rows, Some(columns))
+        })
+    }
+
+    /// The keys that updated rows have afterwards, of each constraint that is concerned.
+    fn all_updated_keys(
+        &self,
+        table: &Table,
+        rows: &RowIds,
+        columns: &[usize],
+        values: &[Vec<ArrayRef>],
+    ) -> Result<Vec<(usize, Vec<Vec<ArrayRef>>)>> {
         let touched =
             |(_, c): &(usize, &Constraint)| c.columns().iter().any(|c| columns.contains(c));
         let constraints = table.constraints().iter().enumerate().filter(touched);
-        let mut added = Vec::new();
-        for (index, constraint) in constraints {
-            added.push((index, self.updated_keys(&table, constraint, rows, columns, &values)?));
-        }
-        self.check_keys(&table, rows, added)?;
-        let (mut changes, mut created) = (BTreeMap::new(), Vec::new());
-        for (at, segment, made) in changed {
-            changes.insert(at, Some(segment));
-            created.extend(made);
-        }
-        let change = edit::replace(&table, changes)?;
-        self.effects.created.extend(created);
-        self.put_table(change.table, change.dropped);
-        Ok(rows.len() as u64)
+        let of = |(index, constraint): (usize, &Constraint)| {
+            Ok((index, self.updated_keys(table, constraint, rows, columns, values)?))
+        };
+        constraints.map(of).collect()
     }
 
     /// The keys that updated rows have afterwards.

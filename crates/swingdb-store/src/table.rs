@@ -13,6 +13,7 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parking_lot::Mutex;
 use swing_tier::RecordId;
+use swingdb_common::enums::EnumType;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::uuid;
 
@@ -46,6 +47,8 @@ pub struct ColumnDef {
     pub nullable: bool,
     /// Whether its texts are UUIDs, which the store keeps in one form.
     pub is_uuid: bool,
+    /// The ENUM of which its texts are values, which the store checks.
+    pub enumeration: Option<EnumType>,
     /// The SQL expression of its default value.
     pub default_sql: Option<String>,
 }
@@ -54,7 +57,11 @@ impl ColumnDef {
     /// The column as a field of a schema.
     pub fn field(&self) -> Field {
         let field = Field::new(&self.name, self.data_type.clone(), self.nullable);
-        if self.is_uuid { uuid::marked(field) } else { field }
+        match &self.enumeration {
+            Some(values) => values.marked(field),
+            None if self.is_uuid => uuid::marked(field),
+            None => field,
+        }
     }
 }
 
@@ -109,7 +116,7 @@ impl Definition {
 
     /// That of a copy of the table.
     pub fn of_copy(self: &Arc<Self>) -> Arc<Self> {
-        match self.notes.indexes.is_empty() {
+        match self.notes.indexes.is_empty() && self.notes.foreign_keys.is_empty() {
             true => self.clone(),
             false => Arc::new(Self::clone(self).with_notes(self.notes.of_copy())),
         }
@@ -147,8 +154,9 @@ impl Definition {
             let field = r.field(0)?;
             let default_sql = r.option(|r| Ok(r.text()?.to_owned()))?;
             let (data_type, nullable) = (field.data_type().clone(), field.is_nullable());
-            let is_uuid = uuid::is_marked(&field);
-            Ok(ColumnDef { name: field.name().clone(), data_type, nullable, is_uuid, default_sql })
+            let (is_uuid, enumeration) = (uuid::is_marked(&field), EnumType::of_field(&field));
+            let name = field.name().clone();
+            Ok(ColumnDef { name, data_type, nullable, is_uuid, enumeration, default_sql })
         })?;
         if columns.is_empty() || columns.len() > MAX_COLUMNS {
             return Err(corrupt(format!("a table of {} columns", columns.len())));

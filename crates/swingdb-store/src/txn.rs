@@ -16,6 +16,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use super::catalog::{Catalog, SchemaNode, TableEntry, new_definitions};
 use super::checks::Checker;
 use super::commit::Committed;
+use super::foreign::references_of;
 use super::handle::{Store, Writer};
 use super::segment::Segment;
 use super::slot::Held;
@@ -167,8 +168,17 @@ impl WriteTxn {
     pub(super) fn put_table(&mut self, table: Arc<Table>, dropped: Vec<Arc<Blocks>>) {
         let (schema, name) = (table.schema_name.clone(), table.name.clone());
         let (mut old, is_defined) = (None, self.current.has_same_table(&table));
+        let references = references_of(&table);
         let entry = TableEntry::new(table);
-        let put = |node: &mut SchemaNode| old = node.tables.insert(name, entry);
+        let put = |node: &mut SchemaNode| {
+            if !is_defined {
+                match references {
+                    Some(parents) => drop(node.references.insert(name.clone(), parents)),
+                    None => drop(node.references.remove(&name)),
+                }
+            }
+            old = node.tables.insert(name, entry);
+        };
         match is_defined {
             // Only its rows are others.
             true => self.change_state(|next| change_node(next, &schema, put)),
@@ -201,6 +211,11 @@ impl WriteTxn {
             unique: self.writer.as_ref().map_or(0, |w| w.unique.mark()),
         };
         Savepoint { serial, current: self.current.clone(), marks }
+    }
+
+    /// Forgets a savepoint, which must be the last one.
+    pub(super) fn forget_savepoint(&mut self, savepoint: &Savepoint) {
+        self.savepoints.pop_if(|serial| *serial == savepoint.serial);
     }
 
     /// Undoes everything since `savepoint`, which stays usable; later savepoints do not.

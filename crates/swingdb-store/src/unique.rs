@@ -319,35 +319,56 @@ impl Indexes {
     ) -> Result<Vec<Option<RowId>>> {
         let all = table.constraints();
         let constraint = all.get(index).ok_or_else(|| Error::internal("no constraint"))?;
-        let mut found = vec![None; wanted.num_rows()];
-        let keys = Keys::of(wanted.columns())?;
         let set = self.sets.get(&(table.id(), index));
-        let mut open: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
-        for row in 0..keys.len() {
-            let Some(key) = keys.get(row) else { continue };
-            if set.is_none_or(|set| set.contains(xxh3_64(key))) {
-                open.entry(key.to_vec()).or_default().push(row);
-            }
-        }
-        let bounds = bounds_of(&wanted.columns()[..1]);
-        for (at, segment) in table.segments()?.iter().enumerate() {
-            if open.is_empty() {
-                break;
-            }
-            if !overlaps(segment, constraint.columns()[0], bounds.as_ref())? {
-                continue;
-            }
-            let there = Keys::of(&key_arrays(segment, constraint)?)?;
-            for row in 0..there.len() {
-                let live = segment.deleted().is_none_or(|d| !d.value(row));
-                let Some(key) = there.get(row).filter(|_| live) else { continue };
-                for wanted in open.remove(key).into_iter().flatten() {
-                    found[wanted] = Some(RowId::new(at as u32, row as u32));
-                }
-            }
-        }
-        Ok(found)
+        find_rows(table, constraint.columns(), wanted, set)
     }
+}
+
+/// A live row with each of these values in `columns`, whose types they have; `None` where there is
+/// none, or a NULL among the values.
+pub(super) fn locate(
+    table: &Table,
+    columns: &[usize],
+    wanted: &RecordBatch,
+) -> Result<Vec<Option<RowId>>> {
+    find_rows(table, columns, wanted, None)
+}
+
+/// The same; `set` has the hashes of all there are, where it is known.
+fn find_rows(
+    table: &Table,
+    columns: &[usize],
+    wanted: &RecordBatch,
+    set: Option<&KeySet>,
+) -> Result<Vec<Option<RowId>>> {
+    let mut found = vec![None; wanted.num_rows()];
+    let keys = Keys::of(wanted.columns())?;
+    let mut open: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
+    for row in 0..keys.len() {
+        let Some(key) = keys.get(row) else { continue };
+        if set.is_none_or(|set| set.contains(xxh3_64(key))) {
+            open.entry(key.to_vec()).or_default().push(row);
+        }
+    }
+    let bounds = bounds_of(&wanted.columns()[..1]);
+    for (at, segment) in table.segments()?.iter().enumerate() {
+        if open.is_empty() {
+            break;
+        }
+        if !overlaps(segment, columns[0], bounds.as_ref())? {
+            continue;
+        }
+        let arrays = columns.iter().map(|c| segment.array(*c)).collect::<Result<Vec<_>>>()?;
+        let there = Keys::of(&arrays)?;
+        for row in 0..there.len() {
+            let live = segment.deleted().is_none_or(|d| !d.value(row));
+            let Some(key) = there.get(row).filter(|_| live) else { continue };
+            for wanted in open.remove(key).into_iter().flatten() {
+                found[wanted] = Some(RowId::new(at as u32, row as u32));
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn key_arrays(segment: &Segment, constraint: &Constraint) -> Result<Vec<ArrayRef>> {

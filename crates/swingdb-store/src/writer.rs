@@ -13,8 +13,9 @@ use std::thread::ThreadId;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, SchemaRef};
 use parking_lot::Mutex;
+use swingdb_common::enums::EnumType;
 use swingdb_common::error::{ConstraintKind, Error, Result};
 use swingdb_common::runtime::held::value_bytes;
 use swingdb_common::runtime::memory::Waiting;
@@ -22,6 +23,7 @@ use swingdb_common::uuid;
 
 use super::checks::Tests;
 use super::columns;
+use super::generated::Makers;
 use super::segment::{SEGMENT_ROWS, Segment};
 use super::space::Ground;
 use super::table::Table;
@@ -50,6 +52,7 @@ struct Shared {
     ground: Arc<Ground>,
     table: Arc<Table>,
     tests: Tests,
+    makers: Makers,
     rows: AtomicU64,
     closed: AtomicBool,
     /// Is asked for the memory of rows that wait for a whole segment.
@@ -84,11 +87,17 @@ pub(super) struct Appended {
 }
 
 impl TableWriter {
-    pub(super) fn new(ground: Arc<Ground>, table: Arc<Table>, tests: Tests) -> Self {
+    pub(super) fn new(
+        ground: Arc<Ground>,
+        table: Arc<Table>,
+        tests: Tests,
+        makers: Makers,
+    ) -> Self {
         let shared = Shared {
             ground,
             table,
             tests,
+            makers,
             rows: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             waiting: OnceLock::new(),
@@ -177,7 +186,7 @@ impl Shared {
     fn push(&self, part: &mut Part, batch: RecordBatch) -> Result<()> {
         self.check_open()?;
         let rows = batch.num_rows() as u64;
-        let batch = conform(&self.table, batch)?;
+        let batch = self.makers.rows(&self.table, conform(&self.table, batch)?)?;
         self.tests.rows(&self.table, &batch)?;
         self.collect(part, [batch])?;
         self.rows.fetch_add(rows, Ordering::Relaxed);
@@ -273,7 +282,7 @@ pub(super) fn build_segment(
     batches: &[RecordBatch],
 ) -> Result<Arc<Segment>> {
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
-    let chunk = |(index, field): (usize, &Arc<arrow::datatypes::Field>)| {
+    let chunk = |(index, field): (usize, &Arc<Field>)| {
         let pieces: Vec<ArrayRef> = batches.iter().map(|b| b.column(index).clone()).collect();
         columns::write(ground, field.data_type(), &pieces).map(Arc::new)
     };
@@ -285,7 +294,8 @@ pub(super) fn build_segment(
 /// are forbidden.
 pub(super) fn conform(table: &Table, batch: RecordBatch) -> Result<RecordBatch> {
     let schema = table.schema();
-    if batch.schema_ref() == schema {
+    let is_enum = |field: &Arc<Field>| EnumType::of_field(field).is_some();
+    if batch.schema_ref() == schema && !schema.fields().iter().any(is_enum) {
         return Ok(batch);
     }
     if batch.num_columns() != schema.fields().len() {
@@ -299,6 +309,19 @@ pub(super) fn conform(table: &Table, batch: RecordBatch) -> Result<RecordBatch> 
     let all: Vec<usize> = (0..batch.num_columns()).collect();
     let columns = conform_columns(table, &all, batch.columns())?;
     Ok(RecordBatch::try_new(schema.clone(), columns)?)
+}
+
+/// Whether the texts of a column are those of a type that not every text has.
+pub(super) fn is_checked(field: &Field) -> bool {
+    uuid::is_marked(field) || EnumType::of_field(field).is_some()
+}
+
+/// The texts of such a column in the form that they are stored in.
+pub(super) fn checked(field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
+    match EnumType::of_field(field) {
+        Some(values) => values.check(array, false),
+        None => uuid::canonical(array, false),
+    }
 }
 
 /// Checks types and NULLs of arrays for the columns `indices` of the table.
@@ -318,8 +341,8 @@ pub(super) fn conform_columns(
             });
         }
         let (have, want) = (array.data_type(), field.data_type());
-        if have == want && uuid::is_marked(field) {
-            return uuid::canonical(array, false).map_err(|error| match error {
+        if have == want && is_checked(field) {
+            return checked(field, array).map_err(|error| match error {
                 Error::Conversion { message, .. } => {
                     Error::Conversion { message, column: Some(field.name().clone()) }
                 }

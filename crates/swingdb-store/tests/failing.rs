@@ -93,6 +93,7 @@ fn put(txn: &mut WriteTxn, name: &str, number: i64) -> Result<(), Error> {
         data_type: DataType::Int64,
         nullable: true,
         is_uuid: false,
+        enumeration: None,
         default_sql: None,
     };
     let (schema, constraints) = ("main".to_owned(), Vec::new());

@@ -52,6 +52,7 @@ fn database(place: &Place, constraints: Vec<Constraint>) -> Store {
         data_type: DataType::Int64,
         nullable: true,
         is_uuid: false,
+        enumeration: None,
         default_sql: None,
     };
     let (schema, name) = ("main".to_owned(), "t".to_owned());

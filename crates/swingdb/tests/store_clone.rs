@@ -16,6 +16,7 @@ fn def(name: &str, columns: usize) -> TableDef {
         data_type: DataType::Int64,
         nullable: true,
         is_uuid: false,
+        enumeration: None,
         default_sql: None,
     };
     TableDef {

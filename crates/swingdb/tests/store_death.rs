@@ -29,6 +29,7 @@ fn def(name: &str) -> TableDef {
         data_type,
         nullable: true,
         is_uuid: false,
+        enumeration: None,
         default_sql: None,
     };
     let columns = vec![column("k", DataType::Int64), column("s", DataType::Utf8)];

@@ -27,6 +27,7 @@ fn def(name: &str) -> TableDef {
         data_type,
         nullable,
         is_uuid: false,
+        enumeration: None,
         default_sql: Some("1 + 1".into()),
     };
     let item = Arc::new(Field::new("item", DataType::Utf8, true));

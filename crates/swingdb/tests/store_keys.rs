@@ -14,7 +14,14 @@ use swingdb::error::ConstraintKind;
 use swingdb::store::{ColumnDef, Constraint, IfExists, RowId, RowIds, Store, TableDef, WriteTxn};
 
 fn column(name: &str, data_type: DataType) -> ColumnDef {
-    ColumnDef { name: name.into(), data_type, nullable: true, is_uuid: false, default_sql: None }
+    ColumnDef {
+        name: name.into(),
+        data_type,
+        nullable: true,
+        is_uuid: false,
+        enumeration: None,
+        default_sql: None,
+    }
 }
 
 fn keyed(store: &Store, constraints: Vec<Constraint>) {

@@ -199,6 +199,7 @@ fn create(rng: &mut Rng, txn: &mut WriteTxn, serial: u32) -> (String, ModelTable
         data_type: t.clone(),
         nullable: true,
         is_uuid: false,
+        enumeration: None,
         default_sql: None,
     });
     let def = TableDef {
@@ -249,6 +250,7 @@ fn alter(rng: &mut Rng, txn: &mut WriteTxn, name: &str, there: &mut ModelTable, 
         data_type: data_type.clone(),
         nullable: true,
         is_uuid: false,
+        enumeration: None,
         default_sql: None,
     };
     txn.add_column("main", name, def, Some(one)).unwrap();

@@ -47,6 +47,7 @@ fn def(name: &str) -> TableDef {
         data_type: t,
         nullable: true,
         is_uuid: false,
+        enumeration: None,
         default_sql: None,
     });
     TableDef {

@@ -14,7 +14,14 @@ use swingdb::store::{ColumnDef, IfExists, RowId, RowIds, SEGMENT_ROWS, Store, Ta
 
 fn column(name: &str, data_type: &DataType) -> ColumnDef {
     let (name, data_type) = (name.to_owned(), data_type.clone());
-    ColumnDef { name, data_type, nullable: true, is_uuid: false, default_sql: None }
+    ColumnDef {
+        name,
+        data_type,
+        nullable: true,
+        is_uuid: false,
+        enumeration: None,
+        default_sql: None,
+    }
 }
 
 fn one_column(name: &str, data_type: &DataType) -> TableDef {

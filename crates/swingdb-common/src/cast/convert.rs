@@ -16,6 +16,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::cast::normalize::{prepared, prepared_type};
 use crate::cast::refused::refused;
+use crate::enums::EnumType;
 use crate::error::{Error, Result};
 use crate::time::zones::{Zone, in_zone, shown_in};
 use crate::types::sql_names::sql_name;
@@ -73,7 +74,28 @@ pub fn convert_array(array: &ArrayRef, to: &Field, origin: Origin, zone: Zone) -
         }
         _ => {
             let converted = convert(array, to.data_type(), to.name(), origin, zone)?;
-            if is_uuid { convert_uuids(&converted, to.name(), origin) } else { Ok(converted) }
+            match EnumType::of_field(to) {
+                Some(values) => convert_enums(&converted, &values, to.name(), origin),
+                None if is_uuid => convert_uuids(&converted, to.name(), origin),
+                None => Ok(converted),
+            }
+        }
+    }
+}
+
+fn convert_enums(
+    array: &ArrayRef,
+    values: &EnumType,
+    column: &str,
+    origin: Origin,
+) -> Result<ArrayRef> {
+    let lenient = values.check(array, true)?;
+    match (0..array.len()).find(|row| array.is_valid(*row) && lenient.is_null(*row)) {
+        None => Ok(lenient),
+        Some(row) => {
+            let message =
+                format!("{}{} is no value of {values}", origin.label(row), show(array, row));
+            Err(Error::Conversion { message, column: Some(column.to_string()) })
         }
     }
 }

@@ -17,9 +17,11 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit, TimeUnit
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryLength, DataType as SqlType, ExactNumberInfo, StructField, TimezoneInfo,
+    ArrayElemTypeDef, BinaryLength, DataType as SqlType, EnumMember, ExactNumberInfo, StructField,
+    TimezoneInfo,
 };
 
+use crate::enums::EnumType;
 use crate::error::{Error, Result};
 
 /// The Arrow type of SQL text: short strings lie in the view itself, which makes filters and
@@ -57,6 +59,18 @@ impl TypePlanner for SqlTypes {
 /// Whether a type is UUID: text, of one form.
 pub fn is_uuid_type(sql_type: &SqlType) -> bool {
     matches!(sql_type, SqlType::Uuid)
+}
+
+/// The ENUM that a type is.
+pub fn enum_type(sql_type: &SqlType) -> Result<Option<EnumType>> {
+    let SqlType::Enum(members, _) = sql_type else { return Ok(None) };
+    let value = |member: &EnumMember| match member {
+        EnumMember::Name(name) => Ok(name.clone()),
+        EnumMember::NamedValue(name, _) => {
+            Err(Error::unsupported(format!("a number for {name:?} of an ENUM; it lists texts")))
+        }
+    };
+    EnumType::new(members.iter().map(value).collect::<Result<_>>()?).map(Some)
 }
 
 /// The Arrow type of a column that is declared so.
@@ -119,6 +133,10 @@ fn convert(sql_type: &SqlType, depth: usize) -> Result<DataType> {
         SqlType::Time(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             time(*precision)
         }
+        SqlType::Enum(..) if depth == 0 => Ok(TEXT),
+        SqlType::Enum(..) => Err(Error::plan(
+            "an ENUM inside of another type: values there are not checked; declare VARCHAR there",
+        )),
         SqlType::Interval { fields: None, precision: None } => {
             Ok(DataType::Interval(IntervalUnit::MonthDayNano))
         }

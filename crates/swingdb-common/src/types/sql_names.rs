@@ -6,6 +6,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use crate::enums::EnumType;
 use crate::uuid;
 
 /// An Arrow type by the name SQL has for it; Arrow's own name where SQL has none.
@@ -70,13 +71,21 @@ pub fn sql_name(data_type: &DataType) -> String {
 
 /// The type of a field by the name that SQL has for it.
 pub fn field_type(field: &Field) -> String {
-    if uuid::is_marked(field) { "UUID".into() } else { sql_name(field.data_type()) }
+    marked_type(field).unwrap_or_else(|| sql_name(field.data_type()))
 }
 
 /// The type of a field by a name that means exactly this type in a statement; the names and bounds
 /// of elements of lists do not count.
 pub fn exact_type(field: &Field) -> String {
-    if uuid::is_marked(field) { "UUID".into() } else { exact_name(field.data_type()) }
+    marked_type(field).unwrap_or_else(|| exact_name(field.data_type()))
+}
+
+/// The type that the mark of a field of texts says.
+fn marked_type(field: &Field) -> Option<String> {
+    match uuid::is_marked(field) {
+        true => Some("UUID".to_string()),
+        false => EnumType::of_field(field).map(|found| found.to_string()),
+    }
 }
 
 fn exact_name(data_type: &DataType) -> String {

@@ -2,6 +2,7 @@
 
 pub mod blobs;
 pub mod captures;
+pub mod enums;
 pub mod format;
 pub(crate) mod patterns;
 pub mod regexp_replace;

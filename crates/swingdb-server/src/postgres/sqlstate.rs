@@ -82,6 +82,7 @@ fn code(error: &Error) -> &'static str {
         Error::Constraint { kind, .. } => match kind {
             ConstraintKind::NotNull => "23502",
             ConstraintKind::Check => "23514",
+            ConstraintKind::ForeignKey => "23503",
             _ => "23505",
         },
         Error::Conversion { .. } => "22P02",

@@ -3,7 +3,9 @@
 use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 use swingdb_common::types::sql_names::exact_type;
-use swingdb_store::{Constraint, Index, Table, View as StoredView};
+use swingdb_store::{Constraint, ForeignKey, Index, Table, View as StoredView};
+
+use crate::ast::names::SCHEMA;
 
 /// A name as SQL needs it: in quotes unless it is a plain word.
 pub fn quoted(name: &str) -> String {
@@ -26,8 +28,11 @@ pub fn qualified(schema: Option<&str>, name: &str) -> String {
 /// The statement that makes a table.
 pub fn create_table(schema: Option<&str>, table: &Table) -> String {
     let mut parts = Vec::new();
-    for column in table.columns() {
+    for (at, column) in table.columns().iter().enumerate() {
         let mut part = format!("{} {}", quoted(&column.name), exact_type(&column.field()));
+        if let Some(generated) = table.notes().generated.get(&at) {
+            part.push_str(&format!(" GENERATED ALWAYS AS ({})", generated.sql));
+        }
         if let Some(default) = &column.default_sql {
             part.push_str(&format!(" DEFAULT {default}"));
         }
@@ -52,7 +57,17 @@ pub fn create_table(schema: Option<&str>, table: &Table) -> String {
         let name = check.name.as_ref().map(|name| format!("CONSTRAINT {} ", quoted(name)));
         parts.push(format!("{}CHECK ({})", name.unwrap_or_default(), check.sql));
     }
+    parts.extend(table.notes().foreign_keys.iter().map(|key| references(table, key)));
     format!("CREATE TABLE {} (\n    {}\n)", qualified(schema, table.name()), parts.join(",\n    "))
+}
+
+/// `FOREIGN KEY (a) REFERENCES t(b)`.
+pub(crate) fn references(table: &Table, key: &ForeignKey) -> String {
+    let own = key.columns.iter().map(|c| quoted(&table.columns()[*c].name));
+    let own = own.collect::<Vec<_>>().join(", ");
+    let keys = key.keys.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+    let schema = Some(key.schema.as_str()).filter(|schema| *schema != SCHEMA);
+    format!("FOREIGN KEY ({own}) REFERENCES {}({keys})", qualified(schema, &key.table))
 }
 
 /// The statement that makes an index of a table.

@@ -13,7 +13,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::datasource::MemTable;
 use swingdb_common::error::Result;
-use swingdb_common::types::sql_names::sql_name;
+use swingdb_common::types::sql_names::field_type;
 
 use crate::ast::names::SCHEMA;
 use crate::bind::catalogs::{Found, View};
@@ -43,7 +43,7 @@ impl Columns {
         self.positions.push(position as u64 + 1);
         self.defaults.push(default);
         self.nullable.push(if field.is_nullable() { "YES" } else { "NO" });
-        self.types.push(sql_name(field.data_type()));
+        self.types.push(field_type(field));
         let decimal = match field.data_type() {
             DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
                 Some((u64::from(*precision), u64::try_from(*scale).unwrap_or(0)))

@@ -34,6 +34,7 @@ pub mod sequences;
 pub(crate) mod shadowed;
 pub(crate) mod struct_stars;
 pub mod system;
+pub(crate) mod types;
 pub(crate) mod unpivot;
 
 use datafusion::sql::sqlparser::ast::Statement;
@@ -52,6 +53,7 @@ pub(crate) fn bind(planner: &dyn Lookahead, statement: &mut Statement) -> Result
     // Forms that are called by name come first: what they stand for is bound like all else.
     method_calls::unchain(planner.view(), statement);
     macros::expand::expand(planner, statement)?;
+    types::resolve(planner.view(), statement)?;
     tries::rewrite(statement)?;
     // Relations get names of their own before columns are looked up in them.
     inner_withs::tell_withs_apart(statement);

@@ -72,8 +72,10 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions,
 };
 use swingdb_common::error::{Error, Result};
+use swingdb_common::types::arrow_types::enum_type;
 use swingdb_functions::json::to_json::{AS_JSON, TRY_AS_JSON};
 use swingdb_functions::nested::parts::{AS_PARTS, TRY_AS_PARTS, places};
+use swingdb_functions::text::enums::{AS_ENUM, TRY_AS_ENUM};
 use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID};
 
 use crate::ast::build;
@@ -290,6 +292,12 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
         }
         Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::rewritten(expr)?,
         Expr::Cast { .. } => checked_cast(expr),
+        Expr::TypedString(TypedString {
+            data_type: data_type @ DataType::Enum(..), value, ..
+        }) => {
+            let list = enum_type(data_type)?.map(|values| values.list()).unwrap_or_default();
+            Some(call(AS_ENUM, [Expr::Value(value.clone()), text(&list)]))
+        }
         Expr::TypedString(TypedString { data_type: DataType::Uuid, value, .. }) => {
             Some(call(AS_UUID, [Expr::Value(value.clone())]))
         }
@@ -321,6 +329,11 @@ fn checked_cast(cast: &Expr) -> Option<Expr> {
         }
         DataType::Uuid => {
             Some(call(if safe { TRY_AS_UUID } else { AS_UUID }, [expr.as_ref().clone()]))
+        }
+        DataType::Enum(..) => {
+            let list = enum_type(data_type).ok().flatten()?.list();
+            let name = if safe { TRY_AS_ENUM } else { AS_ENUM };
+            Some(call(name, [expr.as_ref().clone(), text(&list)]))
         }
         other => {
             let places = places(other)?;

@@ -14,6 +14,7 @@ pub(crate) mod drawn_once;
 pub(crate) mod drawn_subqueries;
 pub(crate) mod durations;
 pub(crate) mod empty_subqueries;
+pub(crate) mod enums;
 pub(crate) mod lengths;
 pub(crate) mod mixed_unions;
 pub(crate) mod moments;

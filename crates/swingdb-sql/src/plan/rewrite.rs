@@ -11,19 +11,25 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use crate::nodes::expressions::{any_node, rewrite_parts};
 use crate::plan::{
     absent_rows, calls_by_type, dates, decimals_and_floats, drawn_once, drawn_subqueries,
-    durations, empty_subqueries, lengths, mixed_unions, outer_aggregates, patterns, range_frames,
-    recursive_json, refused_casts, set_operations, structs, uuids, value_rows,
+    durations, empty_subqueries, enums, lengths, mixed_unions, outer_aggregates, patterns,
+    range_frames, recursive_json, refused_casts, set_operations, structs, uuids, value_rows,
 };
 
 /// The plan with all rewrites of this module applied, in subqueries too.
 pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     let has_uuids = any_node(&plan, uuids::are_in)?;
+    let has_enums = any_node(&plan, enums::are_in)?;
     // What says where UUIDs are, or that a value may be NULL, has to reach the nodes above.
     let mut says = false;
     let changed = plan.transform_up_with_subqueries(|node| {
         let node = if says { node.recompute_schema()? } else { node };
         let node = drawn_once::rewrite(outer_aggregates::check(node)?)?;
         let node = node.transform_data(|node| rewrite_expressions(node, has_uuids))?;
+        let node = node.transform_data(|node| match has_enums {
+            true => of_enums(node),
+            false => Ok(Transformed::no(node)),
+        })?;
+        says |= has_enums && node.transformed;
         let node = node.transform_data(|node| match has_uuids {
             true => uuids::of_node(node),
             false => Ok(Transformed::no(node)),
@@ -46,6 +52,23 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
         })
     });
     mixed_unions::settle(changed?.data)
+}
+
+/// Gives ENUMs their order.
+fn of_enums(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let node =
+        rewrite_parts(plan, enums::is_concerned, |part, schema| {
+            match enums::is_concerned(&part) {
+                true => enums::rewrite(part, schema),
+                false => Ok(Transformed::no(part)),
+            }
+        })?;
+    let node = match node.transformed {
+        // What is marked now has to reach the nodes above.
+        true => Transformed::yes(node.data.recompute_schema()?),
+        false => node,
+    };
+    node.transform_data(enums::of_node)
 }
 
 fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed<LogicalPlan>> {

@@ -3,8 +3,8 @@
 //! Forms that the parser does not know are rewritten in the tokens of the text ([`tokens`],
 //! [`forms`]). Then the text is parsed ([`parser`]): by DataFusion's parser in our [`dialect`], and
 //! before it by our own parsers for statements that only this database has ([`macros`],
-//! [`sequences`], [`backup`], [`copy`]). Clauses that no later stage implements are refused at once
-//! ([`clauses`], [`refused`]).
+//! [`sequences`], [`types`], [`backup`], [`copy`]). Clauses that no later stage implements are
+//! refused at once ([`clauses`], [`refused`]).
 //!
 //! This stage sees one text. It knows no catalog and no session.
 
@@ -34,5 +34,6 @@ pub(crate) mod sequences;
 pub(crate) mod star_patterns;
 pub mod statement;
 pub mod tokens;
+pub(crate) mod types;
 pub(crate) mod using_sample;
 pub(crate) mod words;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use datafusion::sql::parser::{
     DFParser, DFParserBuilder, ResetStatement, Statement as DfStatement,
 };
-use datafusion::sql::sqlparser::ast::{Expr, Statement, VisitMut};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Statement, VisitMut};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use swingdb_common::error::{Error, Result};
@@ -16,7 +16,8 @@ use swingdb_common::error::{Error, Result};
 use crate::text::depth::{settle, with_stack};
 use crate::text::dialect::DIALECT;
 use crate::text::parameters::number_tokens;
-use crate::text::statement::{Body, Own, Parsed, Statements, What};
+use crate::text::statement::{Body, Named, Own, Parsed, Statements, What};
+use crate::text::types;
 use crate::text::words::{ends, next_word, parse_name, parser_error, unexpected};
 use crate::text::{
     about_session, backup, clauses, collations, depth, forms, macros, refused, sequences, tokens,
@@ -77,6 +78,10 @@ fn refuse_unread(statement: &mut Parsed) -> Result<()> {
         Parsed::Own(Own::SummarizeQuery { query }) => clauses::check(query.as_mut()),
         Parsed::Own(Own::SetVariable { name: _, value }) => clauses::check(value.as_mut()),
         Parsed::Own(Own::ForceView(statement)) => clauses::check(statement.as_mut()),
+        Parsed::Own(Own::CreateType(create)) => match &mut create.what {
+            Named::EnumOf(query) => clauses::check(query.as_mut()),
+            Named::Type(_) => Ok(()),
+        },
         Parsed::Own(Own::CreateMacro(create)) => create.bodies().try_for_each(|body| match body {
             Body::Expr(expr) => clauses::check(expr.as_mut()),
             Body::Query(query) => clauses::check(query.as_mut()),
@@ -107,6 +112,20 @@ pub fn parse_expression(sql: &str) -> Result<Expr> {
         depth::settle(&mut expr)?;
         Ok(expr)
     })
+}
+
+/// Parses the text of a type.
+pub(crate) fn parse_type(sql: &str) -> Result<DataType> {
+    if sql == "ENUM()" {
+        return Ok(DataType::Enum(Vec::new(), None));
+    }
+    let mut parser = parser(tokens(sql)?)?;
+    let found = parser.parser.parse_data_type().map_err(parser_error)?;
+    let next = parser.parser.peek_token();
+    match next.token {
+        Token::EOF => Ok(found),
+        _ => Err(unexpected("the end of the type", &next)),
+    }
 }
 
 /// The tokens of a text, those that the parser does not know rewritten.
@@ -184,6 +203,9 @@ fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     if let Some(own) = sequences::parse(parser)? {
         return Ok(Some(own));
     }
+    if let Some(own) = types::parse(parser)? {
+        return Ok(Some(own));
+    }
     if let Some(own) = backup::parse(parser)? {
         return Ok(Some(own));
     }
@@ -250,6 +272,10 @@ pub(crate) fn settle_parsed(parsed: &mut Parsed, collates: bool) -> Result<()> {
         Parsed::Own(Own::SummarizeQuery { query }) => settled(query.as_mut(), collates),
         Parsed::Own(Own::SetVariable { name: _, value }) => settled(value.as_mut(), collates),
         Parsed::Own(Own::ForceView(statement)) => settled(statement.as_mut(), collates),
+        Parsed::Own(Own::CreateType(create)) => match &mut create.what {
+            Named::EnumOf(query) => settled(query.as_mut(), collates),
+            Named::Type(_) => Ok(()),
+        },
         Parsed::Own(Own::CreateMacro(create)) => {
             for variant in &mut create.variants {
                 variant

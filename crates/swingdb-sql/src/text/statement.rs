@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use datafusion::sql::parser::{CreateExternalTable, ExplainStatement, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, Statement};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName, Query, Statement};
 use swingdb_common::error::Result;
 use swingdb_files::options::OptionValue;
 use swingdb_store::MacroKind;
@@ -66,6 +66,10 @@ pub enum Own {
     ShowSequences,
     /// `ALTER SEQUENCE`.
     AlterSequence(AlterSequence),
+    /// `CREATE TYPE`.
+    CreateType(Box<CreateType>),
+    /// `DROP TYPE`.
+    DropType(DropType),
     /// `EXPORT DATABASE`.
     ExportDatabase(Box<ExportDatabase>),
     /// `IMPORT DATABASE 'folder'`.
@@ -189,6 +193,31 @@ pub struct DropSequence {
     pub if_exists: bool,
     pub cascade: bool,
     pub names: Vec<ObjectName>,
+}
+
+/// `CREATE [OR REPLACE] TYPE [IF NOT EXISTS] name AS ...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CreateType {
+    pub(crate) or_replace: bool,
+    pub(crate) if_not_exists: bool,
+    pub(crate) temporary: bool,
+    pub(crate) name: ObjectName,
+    pub(crate) what: Named,
+}
+
+/// What a type's name stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    Type(DataType),
+    /// An ENUM of the texts that a query gives, in their order.
+    EnumOf(Box<Query>),
+}
+
+/// `DROP TYPE [IF EXISTS] name, ... [CASCADE | RESTRICT]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DropType {
+    pub(crate) if_exists: bool,
+    pub(crate) names: Vec<ObjectName>,
 }
 
 /// `EXPORT DATABASE [name TO] 'folder' [(option [value], ...)]`.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `STRUCT(a INT, b VARCHAR)` as a type | `STRUCT<a INT, b VARCHAR>` |
 //! | `CREATE TABLE t (a, b) AS ...` | `CREATE TABLE t (a #untyped, b #untyped) AS ...` |
+//! | `CREATE TABLE t (a INT, b AS (a + 1))` | `CREATE TABLE t (a INT, b #untyped AS (a + 1))` |
 //! | `INSERT INTO t BY NAME SELECT ...` | `INSERT INTO t#by_name SELECT ...` |
 //! | `INSERT INTO t AS x ...` | `INSERT INTO t#as x ...` |
 //! | `INSERT INTO t (VALUES ...)` | `INSERT INTO t VALUES ...` |
@@ -417,6 +418,7 @@ impl Pass {
         if self.token(word) != Some(&Token::LParen) {
             return;
         }
+        self.untyped_generated(word);
         let mut names = Vec::new();
         loop {
             word += 1;
@@ -431,6 +433,36 @@ impl Pass {
                 _ => return,
             }
         }
+        self.mark_untyped(names);
+    }
+
+    /// `(a INT, b AS (a + 1))`: gives generated columns a type.
+    fn untyped_generated(&mut self, open: usize) {
+        let (mut depth, mut names) = (0_usize, Vec::new());
+        for word in open.. {
+            match self.token(word) {
+                None => return,
+                Some(Token::LParen | Token::LBracket | Token::LBrace) => depth += 1,
+                Some(Token::RParen | Token::RBracket | Token::RBrace) => depth -= 1,
+                Some(_) => {}
+            }
+            if depth == 0 {
+                break;
+            }
+            let begins = word == open || self.token(word) == Some(&Token::Comma);
+            let is_name = matches!(self.token(word + 1), Some(Token::Word(_)));
+            let computed =
+                self.is_word(word + 2, "AS") && self.token(word + 3) == Some(&Token::LParen);
+            let generated = self.is_word(word + 2, "GENERATED") && self.is_word(word + 3, "ALWAYS");
+            if depth == 1 && begins && is_name && (computed || generated) {
+                names.push(word + 1);
+            }
+        }
+        self.mark_untyped(names);
+    }
+
+    /// Gives columns a type that says that they have none.
+    fn mark_untyped(&mut self, names: Vec<usize>) {
         for name in names.into_iter().rev() {
             if let Some(token) = self.token(name).cloned() {
                 self.replace(name, 1, vec![token, mark(UNTYPED_MARK)]);

@@ -192,12 +192,12 @@ impl StoredRoot {
                 })
             })?,
         };
-        for (schema, comments) in notes::read_root(&mut r)? {
+        for (schema, noted) in notes::read_root(&mut r)? {
             let known = root.schemas.iter_mut().find(|known| *known.name == *schema);
             let Some(known) = known else {
                 return Err(corrupt(format!("comments in a schema {schema:?} that is not there")));
             };
-            known.rest.comments = comments;
+            noted.put(&mut known.rest);
         }
         r.finish()?;
         Ok(root)

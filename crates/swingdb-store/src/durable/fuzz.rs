@@ -43,8 +43,8 @@ fn write_root(root: &StoredRoot) -> Vec<u8> {
     }
     let names: Vec<std::sync::Arc<str>> =
         root.schemas.iter().map(|schema| schema.name.as_str().into()).collect();
-    let comments = root.schemas.iter().map(|schema| &schema.rest.comments);
-    notes::write_root(&mut w, names.iter().zip(comments));
+    let noted = root.schemas.iter().map(|schema| notes::RootNotes::of(&schema.rest));
+    notes::write_root(&mut w, names.iter().zip(noted));
     w.into_bytes()
 }
 
@@ -91,6 +91,7 @@ mod tests {
             data_type,
             nullable: true,
             is_uuid: false,
+            enumeration: None,
             default_sql: Some("1 + 1".to_owned()),
         };
         let columns = vec![column("a", DataType::Int64), column("b", DataType::Utf8View)];

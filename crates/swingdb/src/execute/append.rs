@@ -13,7 +13,7 @@ use swingdb_store::Table;
 
 use crate::execute::atomic::with_txn;
 use crate::execute::dml::insert::Mapping;
-use crate::execute::target::{Target, column, target};
+use crate::execute::target::{Target, check_given, column, target};
 use crate::session::{Session, temporary};
 
 /// Appends all batches of `reader` to a table; the number of rows. All or nothing.
@@ -71,11 +71,12 @@ pub(crate) fn match_columns(table: &Arc<Table>, input: &SchemaRef) -> Result<Vec
                 input.fields().iter().map(|field| column(table, field.name())).collect();
             columns?
         }
-        Some(_) if input.fields().len() == names.len() => (0..names.len()).collect(),
+        Some(_) if input.fields().len() == table.given_columns().len() => table.given_columns(),
         Some(field) => {
             return Err(Error::not_found(ObjectKind::Column, field.name().as_str(), &names));
         }
     };
+    check_given(table, &columns)?;
     for (position, index) in columns.iter().enumerate() {
         let name = &names[*index];
         if columns[..position].contains(index) {

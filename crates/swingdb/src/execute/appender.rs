@@ -56,6 +56,11 @@ impl Appender {
     pub(crate) fn new(session: Arc<Session>, name: &str) -> Result<Self> {
         let catalog = session.view()?.main.catalog;
         let table = append_target(&session, &catalog, name)?.table;
+        if table.given_columns().len() < table.columns().len() {
+            return Err(Error::unsupported(
+                "an appender of a table with generated columns; append Arrow batches, or INSERT",
+            ));
+        }
         let columns = table.columns().iter().map(|c| Column::new(&c.data_type)).collect();
         Ok(Self { session, name: name.to_string(), table, columns, buffered: 0, flushed: 0 })
     }

@@ -142,6 +142,7 @@ impl BulkAppend {
             data_type: field.data_type().clone(),
             nullable: field.is_nullable(),
             is_uuid: false,
+            enumeration: None,
             default_sql: None,
         });
         let key = Some(self.key.clone()).filter(|key| !key.is_empty());

@@ -297,6 +297,8 @@ fn execute_own(session: &Arc<Session>, own: Own, params: &Params) -> Result<Quer
         Own::DropSequence(remove) => ddl::sequences::define::remove(session, remove),
         Own::ShowSequences => ddl::sequences::define::all(session),
         Own::AlterSequence(change) => ddl::sequences::define::change(session, change),
+        Own::CreateType(create) => ddl::types::create(session, *create),
+        Own::DropType(remove) => ddl::types::remove(session, remove),
         Own::ExportDatabase(export) => write::export(session, &export),
         Own::ImportDatabase { folder } => read::import(session, &folder),
         Own::ForceView(statement) => force::create_view(session, &statement),

@@ -145,6 +145,17 @@ pub(crate) fn column_list(table: &Table, names: &[ObjectName]) -> Result<Vec<usi
     Ok(indices)
 }
 
+/// That none of these columns is computed from others.
+pub(crate) fn check_given(table: &Table, columns: &[usize]) -> Result<()> {
+    match columns.iter().find(|column| table.is_generated(**column)) {
+        None => Ok(()),
+        Some(column) => Err(Error::plan(format!(
+            "column {:?} is generated: its values are computed, and cannot be given",
+            table.columns()[*column].name
+        ))),
+    }
+}
+
 /// The error for a column that is given twice.
 pub(crate) fn twice(table: &Table, index: usize) -> Error {
     Error::plan(format!("column {:?} is given twice", table.columns()[index].name))

@@ -40,6 +40,11 @@ impl TableScan {
         Arc::clone(self.table.schema())
     }
 
+    /// The columns that statements give values for: all that are not generated.
+    pub(crate) fn given_columns(&self) -> Vec<usize> {
+        self.table.given_columns()
+    }
+
     /// Number of rows, deleted ones not counted.
     pub fn row_count(&self) -> u64 {
         self.table.row_count()

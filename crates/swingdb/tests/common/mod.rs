@@ -39,6 +39,7 @@ pub fn numbers_def(name: &str, constraints: Vec<Constraint>) -> TableDef {
         data_type: DataType::Int64,
         nullable: true,
         is_uuid: false,
+        enumeration: None,
         default_sql: None,
     };
     let (schema, name) = ("main".to_owned(), name.to_owned());

@@ -418,7 +418,7 @@ fn statements_of_others_say_what_to_do() {
         ("CHECKPOINT shop", "CHECKPOINT TO"),
         ("VACUUM FULL", "by itself"),
         ("SELECT * FROM t POSITIONAL JOIN u", "row_number()"),
-        ("CREATE TABLE x (id INT REFERENCES t (id))", "REFERENCES"),
+        ("CREATE TABLE x (id INT REFERENCES t (id) ON DELETE CASCADE)", "CASCADE"),
         ("CREATE INDEX i ON t (id) WHERE id > 1", "WHERE"),
         ("CREATE UNIQUE INDEX i ON t ((id + 1))", "expression"),
         ("USE other", "other.table"),

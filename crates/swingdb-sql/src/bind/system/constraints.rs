@@ -1,8 +1,8 @@
 //! The constraints of a table, by the names that they have in listings.
 
-use swingdb_store::{Constraint as Key, Table};
+use swingdb_store::{Constraint as Key, ForeignKey, Table};
 
-use crate::ast::create::quoted;
+use crate::ast::create::{quoted, references};
 
 /// What a constraint demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,7 @@ pub(super) enum Kind {
     Unique,
     Check,
     NotNull,
+    Foreign,
 }
 
 impl Kind {
@@ -20,6 +21,7 @@ impl Kind {
             Self::Unique => "UNIQUE",
             Self::Check => "CHECK",
             Self::NotNull => "NOT NULL",
+            Self::Foreign => "FOREIGN KEY",
         }
     }
 
@@ -30,6 +32,7 @@ impl Kind {
             Self::Unique => "u",
             Self::Check => "c",
             Self::NotNull => "n",
+            Self::Foreign => "f",
         }
     }
 }
@@ -42,6 +45,8 @@ pub(super) struct Constraint {
     /// The condition of a CHECK.
     pub(super) expression: Option<String>,
     pub(super) columns: Vec<usize>,
+    /// Of a FOREIGN KEY.
+    pub(super) references: Option<ForeignKey>,
 }
 
 /// The constraints of a table: keys, conditions, NOT NULL. A key that a unique index came with is
@@ -53,7 +58,7 @@ pub(super) fn of(table: &Table) -> Vec<Constraint> {
     };
     let shown = |columns: &[usize]| {
         let names = columns.iter().filter_map(|at| table.columns().get(*at));
-        names.map(|column| quoted(&column.name)).collect::<Vec<_>>().join(", ")
+        names.map(|column| shown_name(&column.name)).collect::<Vec<_>>().join(", ")
     };
     let mut all = Vec::new();
     let mut add = |kind: Kind, columns: Vec<usize>, name: Option<&String>, sql: Option<&String>| {
@@ -62,6 +67,7 @@ pub(super) fn of(table: &Table) -> Vec<Constraint> {
             Kind::Unique => "key",
             Kind::Check => "check",
             Kind::NotNull => "not_null",
+            Kind::Foreign => "fkey",
         };
         let made = || format!("{}_{}_{end}", table.name(), names(&columns, "_"));
         let name = name.cloned().unwrap_or_else(made);
@@ -70,7 +76,8 @@ pub(super) fn of(table: &Table) -> Vec<Constraint> {
             (Kind::Check, Some(sql)) => format!("CHECK({sql})"),
             _ => format!("{}({})", kind.words(), shown(&columns)),
         };
-        all.push(Constraint { kind, name, text, expression: sql.cloned(), columns });
+        let expression = sql.cloned();
+        all.push(Constraint { kind, name, text, expression, columns, references: None });
     };
     let indexes = &table.notes().indexes;
     for key in table.constraints() {
@@ -91,5 +98,58 @@ pub(super) fn of(table: &Table) -> Vec<Constraint> {
             add(Kind::NotNull, vec![at], None, None);
         }
     }
+    for key in &table.notes().foreign_keys {
+        let names = key.columns.iter().filter_map(|at| table.columns().get(*at));
+        let names = names.map(|column| column.name.as_str()).collect::<Vec<_>>();
+        let (own, keys) = (names.join("_"), key.keys.join("_"));
+        all.push(Constraint {
+            kind: Kind::Foreign,
+            name: format!("{}_{own}_{keys}_fkey", table.name()),
+            text: references(table, key),
+            expression: None,
+            columns: key.columns.clone(),
+            references: Some(key.clone()),
+        });
+    }
     all
+}
+
+/// A name in a listing: in quotes where a statement could not do without.
+fn shown_name(name: &str) -> String {
+    /// Words that the parser knows and DuckDB does not, and that columns are called often.
+    const PLAIN: [&str; 32] = [
+        "account",
+        "author",
+        "category",
+        "channel",
+        "condition",
+        "contact",
+        "count",
+        "date",
+        "datetime",
+        "element",
+        "event",
+        "file",
+        "host",
+        "id",
+        "item",
+        "label",
+        "line",
+        "lower",
+        "max",
+        "member",
+        "message",
+        "min",
+        "number",
+        "owner",
+        "part",
+        "point",
+        "region",
+        "result",
+        "status",
+        "tag",
+        "url",
+        "user",
+    ];
+    if PLAIN.contains(&name) { name.to_string() } else { quoted(name) }
 }

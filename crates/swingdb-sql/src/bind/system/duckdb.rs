@@ -281,7 +281,38 @@ pub(super) fn all_types(context: &Context<'_>) -> Result<Arc<dyn TableProvider>>
             Null,
         ]);
     }
+    add_named_types(&objects, &mut rows);
     rows.finish()
+}
+
+/// The types that statements have named.
+fn add_named_types(objects: &Objects, rows: &mut Rows) {
+    for (database, schema) in objects.schemas() {
+        let catalog = &database.source.catalog;
+        for name in catalog.type_names(&schema.name) {
+            let Some(sql) = catalog.find_type(&schema.name, &name) else { continue };
+            let named = types::named(&sql);
+            rows.add(cells![
+                &database.name,
+                database.oid,
+                &schema.name,
+                schema.oid,
+                Null,
+                name,
+                named.size,
+                named.logical,
+                named.category.map_or(Null, Cell::from),
+                Null,
+                Null,
+                false,
+                Null,
+                named.labels.map_or(Null, Cell::Texts),
+                Cell::Texts(Vec::new()),
+                Null,
+                Null,
+            ]);
+        }
+    }
 }
 
 /// The columns of `duckdb_functions()`.
@@ -445,8 +476,8 @@ pub(super) fn all_constraints(context: &Context<'_>) -> Result<Arc<dyn TableProv
                 one.columns.iter().map(|column| *column as i64).collect::<Vec<_>>(),
                 names.collect::<Vec<_>>(),
                 one.name,
-                Null,
-                Vec::<String>::new(),
+                one.references.as_ref().map(|key| key.table.clone()),
+                one.references.map(|key| key.keys).unwrap_or_default(),
             ]);
         }
     }

@@ -12,8 +12,9 @@ use crate::bind::system::names::{FUNCTIONS, SCALARS};
 
 /// Functions that the binder and the planner put into plans, and two of the engine that need scans
 /// of its own.
-pub const INTERNAL: [&str; 29] = [
+pub const INTERNAL: [&str; 32] = [
     "array_agg_in_order",
+    "as_enum",
     "as_json",
     "as_parts",
     "as_uuid",
@@ -23,6 +24,7 @@ pub const INTERNAL: [&str; 29] = [
     "byte_length",
     "bytes_text",
     "drawn_once",
+    "enum_position",
     "file_row_index",
     "first_elements",
     "first_value_in_order",
@@ -38,6 +40,7 @@ pub const INTERNAL: [&str; 29] = [
     "text_bytes",
     "time_of_parts",
     "timestamp_of_parts",
+    "try_as_enum",
     "try_as_json",
     "try_as_parts",
     "try_as_uuid",

@@ -6,6 +6,7 @@
 //! | [`objects`] | all objects, each with its one number |
 //! | [`duckdb`], [`postgres`] | the tables, made of these |
 //! | [`constraints`], [`types`], [`functions`] | what both tell of these |
+//! | [`standard`] | views of `information_schema` that tell of constraints |
 //! | [`scalars`] | functions of single rows |
 //! | [`names`] | the names of all |
 //! | [`rows`] | how a small table is made |
@@ -18,6 +19,7 @@ mod objects;
 mod postgres;
 mod rows;
 mod scalars;
+pub(crate) mod standard;
 mod types;
 
 use std::sync::Arc;

@@ -233,7 +233,10 @@ impl Context<'_> {
                 let notes = table.notes();
                 let column = |(at, column): (usize, &swingdb_store::ColumnDef)| Column {
                     field: column.field(),
-                    default: column.default_sql.clone(),
+                    default: match notes.generated.get(&at) {
+                        Some(generated) => Some(generated.sql.clone()),
+                        None => column.default_sql.clone(),
+                    },
                     comment: notes.columns.get(&at).cloned(),
                 };
                 return Some(table.columns().iter().enumerate().map(column).collect());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use swingdb_common::error::Result;
+use swingdb_store::ForeignKey;
 
 use crate::ast::create::create_index;
 use crate::ast::names::SCHEMA;
@@ -483,6 +484,15 @@ pub(super) fn indexes(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     rows.finish()
 }
 
+/// The number of the parent of a foreign key, and those of the key's columns there.
+fn parent_of(objects: &Objects, database: &Database, key: &ForeignKey) -> Option<(i64, Vec<i64>)> {
+    let (_, _, relation, table) = objects.tables().find(|(of, schema, relation, _)| {
+        of.name == database.name && schema.name == key.schema && relation.name == key.table
+    })?;
+    let columns = key.keys.iter().filter_map(|name| table.column_index(name));
+    Some((relation.oid, columns.map(|at| at as i64 + 1).collect()))
+}
+
 pub(super) fn constraint(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("oid", Big),
@@ -507,13 +517,20 @@ pub(super) fn constraint(context: &Context<'_>) -> Result<Arc<dyn TableProvider>
         ("confkey", Bigs),
         ("conbin", Text),
     ]);
-    for (database, schema, relation, table) in Objects::of(context)?.tables() {
+    let objects = Objects::of(context)?;
+    for (database, schema, relation, table) in objects.tables() {
         if database.attached {
             continue;
         }
         for (one, oid) in constraints::of(table).into_iter().zip(&relation.constraints) {
             let columns: Vec<i64> = one.columns.iter().map(|at| *at as i64 + 1).collect();
             let index = if is_key(one.kind) { *oid } else { 0 };
+            let (parent, keys) =
+                match one.references.as_ref().and_then(|key| parent_of(&objects, database, key)) {
+                    Some((oid, keys)) => (oid, Cell::Numbers(keys)),
+                    None => (0, Null),
+                };
+            let letter = |of: &'static str| if parent == 0 { " " } else { of };
             rows.add(cells![
                 *oid,
                 one.name,
@@ -526,15 +543,15 @@ pub(super) fn constraint(context: &Context<'_>) -> Result<Arc<dyn TableProvider>
                 0i64,
                 index,
                 0i64,
-                0i64,
-                " ",
-                " ",
-                " ",
+                parent,
+                letter("a"),
+                letter("a"),
+                letter("s"),
                 true,
                 0i64,
                 true,
                 columns,
-                Null,
+                keys,
                 one.expression,
             ]);
         }

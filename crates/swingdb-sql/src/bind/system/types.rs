@@ -1,7 +1,11 @@
 //! Types by the numbers and names that PostgreSQL has for them.
 
 use arrow::datatypes::{DataType, Field};
+use swingdb_common::types::arrow_types::{arrow_type, enum_type};
+use swingdb_common::types::sql_names::sql_name;
 use swingdb_common::uuid;
+
+use crate::text::parser::parse_type;
 
 /// A type of PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +137,39 @@ pub(super) fn digits(data_type: &DataType) -> Option<(i64, i64, i64)> {
         }
         _ => return None,
     })
+}
+
+/// What a name that a statement gave to a type stands for, as DuckDB tells it.
+pub(super) struct Named {
+    pub(super) size: i64,
+    pub(super) logical: String,
+    pub(super) category: Option<&'static str>,
+    /// The values of an ENUM.
+    pub(super) labels: Option<Vec<String>>,
+}
+
+/// What the SQL of a type says.
+pub(super) fn named(sql: &str) -> Named {
+    let parsed = parse_type(sql).ok();
+    if let Some(values) = parsed.as_ref().and_then(|parsed| enum_type(parsed).ok().flatten()) {
+        let size = if values.values().len() > 255 { 2 } else { 1 };
+        let labels = Some(values.values().to_vec());
+        return Named { size, logical: "ENUM".to_string(), category: None, labels };
+    }
+    let logical = parsed.and_then(|parsed| arrow_type(&parsed).ok());
+    let logical = logical.map_or_else(|| sql.to_string(), |found| sql_name(&found));
+    let logical = match logical.split_once('(') {
+        _ if logical.ends_with(']') => "LIST".to_string(),
+        Some((name, _)) => name.to_string(),
+        None => logical,
+    };
+    let known = NAMES.iter().find(|(_, known, _, _)| *known == logical);
+    let (size, category) = match known {
+        Some((_, _, size, category)) => (*size, *category),
+        None if logical == "LIST" => (16, "COMPOSITE"),
+        None => (0, "COMPOSITE"),
+    };
+    Named { size, logical, category: Some(category), labels: None }
 }
 
 /// The names of types: name, what it stands for, bytes of a value in DuckDB, category.

@@ -96,7 +96,7 @@ impl Script {
         for (line, statement) in &parsed {
             if !may_run(statement) {
                 let message = "IMPORT DATABASE runs only statements that make schemas, tables, \
-                               views, macros, sequences, indexes and comments, and COPY ... \
+                               views, macros, sequences, types, indexes and comments, and COPY ... \
                                FROM; run other scripts by themselves";
                 return Err(broken(&path, Some(*line), message));
             }
@@ -150,7 +150,9 @@ fn may_run(parsed: &Parsed) -> bool {
         },
         Parsed::Copy(copy) => matches!(copy.what, What::From { .. }),
         Parsed::Own(Own::CreateMacro(create)) => !create.temporary,
-        Parsed::Own(Own::CreateSequence(_) | Own::AlterSequence(_) | Own::ForceView(_)) => true,
+        Parsed::Own(
+            Own::CreateSequence(_) | Own::AlterSequence(_) | Own::CreateType(_) | Own::ForceView(_),
+        ) => true,
         _ => false,
     }
 }

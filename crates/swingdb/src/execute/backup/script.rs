@@ -8,7 +8,7 @@
 //!
 //! **Cycle.** It tries views out by running them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
@@ -47,21 +47,7 @@ pub(crate) fn scripts(session: &Session, catalog: &Catalog) -> Result<Scripts> {
         trial.must_run(&format!("schema {name:?}"), &sql)?;
         schema.add(sql);
     }
-    for (name, sequence) in sequences(catalog) {
-        let (create, changes) = sequence_statements(&name, &sequence);
-        for sql in std::iter::once(&create).chain(&changes) {
-            trial.must_run(&format!("sequence {:?}", sequence.name), sql)?;
-        }
-        schema.add(create);
-        changes.into_iter().for_each(|sql| own.add(sql));
-        let written = qualified(name.schema(), name.table());
-        let of = name.schema().unwrap_or(MAIN);
-        if let Some(comment) = catalog.comment(of, Commented::Sequence, name.table()) {
-            let sql = comment_on("SEQUENCE", &written, &comment);
-            trial.must_run(&format!("sequence {:?}", sequence.name), &sql)?;
-            schema.add(sql);
-        }
-    }
+    before_tables(&trial, catalog, &mut schema, &mut own)?;
     for (of, table) in tables(catalog)? {
         let sql = create_table(Some(of.as_str()).filter(|of| *of != MAIN), &table);
         let notes = note_statements(Some(of.as_str()).filter(|of| *of != MAIN), &table);
@@ -106,6 +92,37 @@ pub(crate) fn scripts(session: &Session, catalog: &Catalog) -> Result<Scripts> {
     }
     trial.check(catalog)?;
     Ok(Scripts { schema: schema.text(SCHEMA)?, own: own.text(OWN)? })
+}
+
+/// Makes what tables may need: named types and sequences.
+fn before_tables(
+    trial: &Trial<'_>,
+    catalog: &Catalog,
+    schema: &mut Script,
+    own: &mut Script,
+) -> Result<()> {
+    for (of, name, sql) in types(catalog) {
+        let written = qualified(Some(of.as_str()).filter(|of| *of != MAIN), &name);
+        let sql = format!("CREATE TYPE {written} AS {sql}");
+        trial.must_run(&format!("type {name:?}"), &sql)?;
+        schema.add(sql);
+    }
+    for (name, sequence) in sequences(catalog) {
+        let (create, changes) = sequence_statements(&name, &sequence);
+        for sql in std::iter::once(&create).chain(&changes) {
+            trial.must_run(&format!("sequence {:?}", sequence.name), sql)?;
+        }
+        schema.add(create);
+        changes.into_iter().for_each(|sql| own.add(sql));
+        let written = qualified(name.schema(), name.table());
+        let of = name.schema().unwrap_or(MAIN);
+        if let Some(comment) = catalog.comment(of, Commented::Sequence, name.table()) {
+            let sql = comment_on("SEQUENCE", &written, &comment);
+            trial.must_run(&format!("sequence {:?}", sequence.name), &sql)?;
+            schema.add(sql);
+        }
+    }
+    Ok(())
 }
 
 /// Statements of a file.
@@ -190,8 +207,8 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// What is to be the same after an import, one text for each schema, table, view, macro and
-/// sequence.
+/// What is to be the same after an import, one text for each schema, type, table, view, macro
+/// and sequence.
 fn definitions(catalog: &Catalog) -> Result<Vec<String>> {
     let mut all: Vec<String> = catalog.schema_names().iter().map(|s| format!("{s:?}")).collect();
     for (schema, table) in tables(catalog)? {
@@ -206,6 +223,7 @@ fn definitions(catalog: &Catalog) -> Result<Vec<String>> {
         let (name, checks, notes) = (table.name(), table.checks(), table.notes());
         all.push(format!("{schema:?} table {name:?} ({columns}) {keys:?} {checks:?} {notes:?}"));
     }
+    all.extend(types(catalog).iter().map(|found| format!("type {found:?}")));
     all.extend(texts(catalog)?.into_iter().map(|item| {
         let comment = item.comment(catalog);
         format!("{} {comment:?}", item.definition)
@@ -236,7 +254,7 @@ fn note_statements(schema: Option<&str>, table: &Table) -> Vec<String> {
     all
 }
 
-/// All tables, with their schemas.
+/// All tables, with their schemas; each behind those that its foreign keys refer to.
 pub(crate) fn tables(catalog: &Catalog) -> Result<Vec<(String, Arc<Table>)>> {
     let mut all = Vec::new();
     for schema in catalog.schema_names() {
@@ -245,7 +263,44 @@ pub(crate) fn tables(catalog: &Catalog) -> Result<Vec<(String, Arc<Table>)>> {
             all.extend(table.map(|table| (schema.clone(), table)));
         }
     }
-    Ok(all)
+    let has_keys = |(_, table): &(String, Arc<Table>)| !table.notes().foreign_keys.is_empty();
+    if !all.iter().any(has_keys) {
+        return Ok(all);
+    }
+    let mut waiting = all;
+    let mut ordered = Vec::with_capacity(waiting.len());
+    while !waiting.is_empty() {
+        let waits: HashSet<(String, String)> = waiting
+            .iter()
+            .map(|(schema, table)| (schema.clone(), table.name().to_string()))
+            .collect();
+        let (later, now): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(schema, table)| {
+            table.notes().foreign_keys.iter().any(|key| {
+                let is_own = key.schema == *schema && key.table == table.name();
+                !is_own && waits.contains(&(key.schema.clone(), key.table.clone()))
+            })
+        });
+        // Tables that refer to each other cannot be made; nothing is left out.
+        let stuck = now.is_empty();
+        ordered.extend(now);
+        waiting = later;
+        if stuck {
+            ordered.append(&mut waiting);
+        }
+    }
+    Ok(ordered)
+}
+
+/// All named types: schema, name, and the SQL of the type.
+fn types(catalog: &Catalog) -> Vec<(String, String, Arc<str>)> {
+    let mut all = Vec::new();
+    for schema in catalog.schema_names() {
+        for name in catalog.type_names(&schema) {
+            let sql = catalog.find_type(&schema, &name);
+            all.extend(sql.map(|sql| (schema.clone(), name, sql)));
+        }
+    }
+    all
 }
 
 fn sequences(catalog: &Catalog) -> Vec<(TableReference, Arc<Sequence>)> {

@@ -16,7 +16,7 @@ use swingdb_store::Catalog;
 use crate::execute::backup::files::{Names, Storable};
 use crate::execute::backup::script::{scripts, tables};
 use crate::execute::backup::{LOAD, OWN, SCHEMA};
-use crate::execute::copy::export::reporting;
+use crate::execute::copy::export::{given_rows, reporting};
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::table_scan::TableScan;
@@ -144,13 +144,12 @@ fn write_table(
     options: &ExportOptions,
 ) -> Result<u64> {
     let reporting = reporting(session)?;
+    let (schema, mut rows) = given_rows(scan)?;
     if options.format == Some(FileFormat::Csv) {
-        let schema = scan.schema();
-        let mut rows = scan;
         return Ok(write(schema, &mut rows, path, options, session.zone(), &reporting)?.rows);
     }
-    let storable = Storable::new(&scan.schema());
+    let storable = Storable::new(&schema);
     let schema = Arc::clone(&storable.schema);
-    let mut rows = scan.map(move |batch| storable.batch(batch?));
+    let mut rows = rows.map(move |batch| storable.batch(batch?));
     Ok(write(schema, &mut rows, path, options, session.zone(), &reporting)?.rows)
 }

@@ -64,7 +64,7 @@ pub(crate) fn table_rows(
     };
     let all = scan.schema();
     if columns.is_empty() {
-        return Ok(Some((all, Box::new(scan))));
+        return Ok(Some(given_rows(scan)?));
     }
     let find = |column: &Ident| {
         let names = || all.fields().iter().map(|field| field.name());
@@ -77,6 +77,16 @@ pub(crate) fn table_rows(
     let schema = Arc::new(all.project(&places)?);
     let rows = scan.map(move |batch| Ok(batch?.project(&places)?));
     Ok(Some((schema, Box::new(rows))))
+}
+
+/// The rows of a table without its generated columns, which whoever reads them computes anew.
+pub(crate) fn given_rows(scan: TableScan) -> Result<(SchemaRef, Rows)> {
+    let (all, places) = (scan.schema(), scan.given_columns());
+    if places.len() == all.fields().len() {
+        return Ok((all, Box::new(scan)));
+    }
+    let schema = Arc::new(all.project(&places)?);
+    Ok((schema, Box::new(scan.map(move |batch| Ok(batch?.project(&places)?)))))
 }
 
 /// Whether the text begins like a query; a table whose name is one of these words must be quoted.

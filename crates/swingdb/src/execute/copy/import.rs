@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use swingdb_common::cast::convert::{Origin, convert_array, relabel};
+use swingdb_common::enums::EnumType;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::runtime::meter::Meter;
 use swingdb_common::uuid;
@@ -23,7 +24,7 @@ use swingdb_store::{ColumnDef, IfExists, SEGMENT_ROWS, Table, TableDef, TableWri
 use crate::execute::atomic::with_txn;
 use crate::execute::dml::defaults::DefaultValue;
 use crate::execute::target;
-use crate::execute::target::QualifiedName;
+use crate::execute::target::{QualifiedName, check_given};
 use crate::session::{Session, temporary};
 
 /// Appends files to a table; see [`Connection::import_file`](crate::Connection::import_file).
@@ -134,6 +135,7 @@ impl Plan {
                 data_type: field.data_type().clone(),
                 nullable: true,
                 is_uuid: uuid::is_marked(field),
+                enumeration: EnumType::of_field(field),
                 default_sql: None,
             },
             source: Source::File(index),
@@ -231,7 +233,7 @@ impl Plan {
 fn listed_columns(table: &Table, options: &ImportOptions) -> Result<Vec<usize>> {
     let columns = table.columns();
     if options.columns.is_empty() {
-        return Ok((0..columns.len()).collect());
+        return Ok(table.given_columns());
     }
     let mut listed = Vec::new();
     for name in &options.columns {
@@ -246,5 +248,6 @@ fn listed_columns(table: &Table, options: &ImportOptions) -> Result<Vec<usize>> 
         }
         listed.push(index);
     }
+    check_given(table, &listed)?;
     Ok(listed)
 }

@@ -11,16 +11,14 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::sql::sqlparser::ast as sql;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, Expr, Ident, ObjectName, OrderBy,
-    OrderByExpr, OrderByKind, RenameTableNameKind, TableConstraint,
+    OrderByExpr, OrderByKind, RenameTableNameKind, Statement, TableConstraint,
 };
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch, relabel};
 use swingdb_common::error::{Error, ObjectKind, Result};
-use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
-use swingdb_sql::ast::build;
-use swingdb_sql::ast::names::{find_name, parts, quoted};
-use swingdb_sql::scan::table::ROWID_COLUMN;
-use swingdb_sql::text::parameters::Params;
-use swingdb_store::{Check, ColumnDef, Commented, Constraint, IfExists, TableDef, View, WriteTxn};
+use swingdb_common::types::arrow_types::{column_type, enum_type, is_uuid_type};
+use swingdb_store::{
+    Check, ColumnDef, Commented, Constraint, IfExists, Table, TableDef, View, WriteTxn,
+};
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::checks;
@@ -31,8 +29,15 @@ use crate::execute::dml::defaults;
 use crate::execute::dml::defaults::DefaultValue;
 use crate::execute::dml::insert::append_stream;
 use crate::execute::dml::row_set::collect_ids;
-use crate::execute::target::{Named, QualifiedName, Target, column, find_table, place, target};
+use crate::execute::target::{
+    Named, QualifiedName, Target, check_given, column, find_table, place, target,
+};
 use crate::session::Session;
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::{find_name, parts, quoted};
+use swingdb_sql::bind::types;
+use swingdb_sql::scan::table::ROWID_COLUMN;
+use swingdb_sql::text::parameters::Params;
 
 /// The name of a table that is being rewritten; no identifier a person writes contains a control
 /// character.
@@ -45,6 +50,11 @@ pub(crate) fn table(session: &Session, alter: &AlterTable) -> Result<Outcome> {
     {
         return Ok(renamed);
     }
+    let mut resolved = Statement::AlterTable(alter.clone());
+    types::resolve(&session.view()?, &mut resolved)?;
+    let Statement::AlterTable(alter) = &resolved else {
+        return Err(Error::internal("the statement alters no table any more"));
+    };
     with_txn(session, |txn| {
         let mut name = alter.name.clone();
         for (index, operation) in alter.operations.iter().enumerate() {
@@ -60,6 +70,23 @@ pub(crate) fn table(session: &Session, alter: &AlterTable) -> Result<Outcome> {
         }
         Ok(Outcome::done("ALTER TABLE"))
     })
+}
+
+/// That the type of a column can change: no value is computed from it, and no foreign key has it.
+fn check_free(table: &Table, index: usize) -> Result<()> {
+    let notes = table.notes();
+    let name = &table.columns()[index].name;
+    if notes.generated.iter().any(|(at, one)| *at == index || one.columns.contains(&index)) {
+        return Err(Error::plan(format!(
+            "the type of column {name:?} cannot be changed: a generated column depends on it"
+        )));
+    }
+    match notes.foreign_keys.iter().any(|key| key.columns.contains(&index)) {
+        true => Err(Error::plan(format!(
+            "the type of column {name:?} cannot be changed: it is part of a FOREIGN KEY"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Adds a UNIQUE key over these columns to a table.
@@ -258,6 +285,11 @@ impl Step<'_> {
                 *on = checks::renamed_text(on, old, new)?;
             }
         }
+        for generated in notes.generated.values_mut() {
+            if generated.columns.contains(&index) {
+                generated.sql = checks::renamed_text(&generated.sql, old, new)?;
+            }
+        }
         if notes != *table.notes() {
             self.txn.set_notes(schema, name, notes)?;
         }
@@ -295,7 +327,10 @@ impl Step<'_> {
             self.txn.alter_column(&schema, &name, &column.name, default, nullable)
         };
         match operation {
-            AlterColumnOperation::SetNotNull => change(None, Some(false)),
+            AlterColumnOperation::SetNotNull => {
+                check_given(&table, &[index])?;
+                change(None, Some(false))
+            }
             AlterColumnOperation::DropNotNull => {
                 let primary = |key: &Constraint| matches!(key, Constraint::Primary(_));
                 if table.constraints().iter().any(|k| primary(k) && k.columns().contains(&index)) {
@@ -306,6 +341,7 @@ impl Step<'_> {
             }
             AlterColumnOperation::DropDefault => change(Some(None), None),
             AlterColumnOperation::SetDefault { value } => {
+                check_given(&table, &[index])?;
                 defaults::check(self.session, value, &column.field())?;
                 self.txn.alter_column(
                     &schema,
@@ -316,9 +352,11 @@ impl Step<'_> {
                 )
             }
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                check_free(&table, index)?;
                 let mut columns = table.columns().to_vec();
                 columns[index].data_type = column_type(data_type)?;
                 columns[index].is_uuid = is_uuid_type(data_type);
+                columns[index].enumeration = enum_type(data_type)?;
                 if let Some(sql) = &columns[index].default_sql {
                     let default = build::parse_expr(sql)?;
                     defaults::check(self.session, &default, &columns[index].field())?;
@@ -405,6 +443,7 @@ impl Step<'_> {
     ) -> Result<()> {
         self.require_first("changing a type or a key")?;
         let Target { schema, name, table } = self.target.clone();
+        self.txn.check_unreferenced(&schema, &name, "rewritten")?;
         let fields = columns.iter().map(|c| c.field().with_nullable(true));
         let stored = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
         let rows = self.all_rows(values)?;

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, TableConstraint};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_sql::ast::build;
@@ -50,8 +50,8 @@ impl<'a> Checks<'a> {
             let (kind, name) = (ObjectKind::Constraint, name.clone());
             return Err(Error::AlreadyExists { kind, name });
         }
-        let sql = self.unqualified(expr, columns).to_string();
-        let field = |column: &ColumnDef| Field::new(&column.name, column.data_type.clone(), true);
+        let sql = unqualified(&self.table, expr, columns).to_string();
+        let field = |column: &ColumnDef| column.field().with_nullable(true);
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         let mut view = self.session.view()?;
         let condition = Condition::plan(&mut view, &self.table, &schema, &sql)?;
@@ -83,25 +83,25 @@ impl<'a> Checks<'a> {
         };
         self.list.iter().position(is)
     }
+}
 
-    /// `column` for `table.column`, so that the table can be renamed.
-    fn unqualified(&self, expr: &Expr, columns: &[ColumnDef]) -> Expr {
-        let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-        let mut expr = expr.clone();
-        build::rewrite_exprs(&mut expr, |part| {
-            if let Expr::CompoundIdentifier(parts) = part
-                && let [table, rest @ ..] = parts.as_slice()
-                && table.value.eq_ignore_ascii_case(&self.table)
-                && find_name(&names, &table.value).is_none()
-            {
-                *part = match rest {
-                    [column] => Expr::Identifier(column.clone()),
-                    _ => Expr::CompoundIdentifier(rest.to_vec()),
-                };
-            }
-        });
-        expr
-    }
+/// `column` for `table.column`, so that the table can be renamed.
+pub(crate) fn unqualified(of: &str, expr: &Expr, columns: &[ColumnDef]) -> Expr {
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let mut expr = expr.clone();
+    build::rewrite_exprs(&mut expr, |part| {
+        if let Expr::CompoundIdentifier(parts) = part
+            && let [table, rest @ ..] = parts.as_slice()
+            && table.value.eq_ignore_ascii_case(of)
+            && find_name(&names, &table.value).is_none()
+        {
+            *part = match rest {
+                [column] => Expr::Identifier(column.clone()),
+                _ => Expr::CompoundIdentifier(rest.to_vec()),
+            };
+        }
+    });
+    expr
 }
 
 /// The checks after a column got another name.

@@ -6,7 +6,7 @@ use arrow::datatypes::Field;
 use datafusion::sql::sqlparser::ast as sql;
 use datafusion::sql::sqlparser::ast::{ColumnOption, Expr, IndexColumn, TableConstraint};
 use swingdb_common::error::{Error, ObjectKind, Result};
-use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
+use swingdb_common::types::arrow_types::{column_type, enum_type, is_uuid_type};
 use swingdb_common::uuid;
 use swingdb_sql::ast::names::parts;
 use swingdb_sql::text::tokens::UNTYPED_MARK;
@@ -22,7 +22,7 @@ pub(crate) fn column_def(
     mut key: impl FnMut(bool) -> Result<()>,
 ) -> Result<ColumnDef> {
     let name = column.name.value.clone();
-    let is_uuid = is_uuid_type(&column.data_type);
+    let (is_uuid, enumeration) = (is_uuid_type(&column.data_type), enum_type(&column.data_type)?);
     let data_type = match &column.data_type {
         untyped if is_untyped(untyped) => {
             return Err(Error::plan(format!("column {name:?} needs a type")));
@@ -37,7 +37,11 @@ pub(crate) fn column_def(
             ColumnOption::NotNull => nullable = false,
             ColumnOption::Default(expr) => {
                 let field = Field::new(&name, data_type.clone(), true);
-                let field = if is_uuid { uuid::marked(field) } else { field };
+                let field = match &enumeration {
+                    Some(values) => values.marked(field),
+                    None if is_uuid => uuid::marked(field),
+                    None => field,
+                };
                 defaults::check(session, expr, &field)?;
                 default_sql = Some(expr.to_string());
             }
@@ -56,7 +60,7 @@ pub(crate) fn column_def(
             }
         }
     }
-    Ok(ColumnDef { name, data_type, nullable, is_uuid, default_sql })
+    Ok(ColumnDef { name, data_type, nullable, is_uuid, enumeration, default_sql })
 }
 
 /// Whether a column was given without a type.
@@ -165,8 +169,8 @@ pub(crate) fn check_columns(columns: &[ColumnDef]) -> Result<()> {
 /// Columns a table may have.
 pub(crate) const MAX_COLUMNS: usize = 10_000;
 
-/// What is said of foreign keys.
-const REFERENCES: &str = "FOREIGN KEY and REFERENCES, which would not be enforced; \
-     leave them out, and find rows without a partner by an ANTI JOIN";
+/// What is said of foreign keys where they cannot be declared.
+const REFERENCES: &str = "FOREIGN KEY and REFERENCES in ALTER TABLE; declare them in CREATE TABLE";
 
-const GENERATED: &str = "generated columns; make a view with the column computed";
+/// What is said of generated columns where they cannot be declared.
+const GENERATED: &str = "a generated column in ALTER TABLE; declare it in CREATE TABLE";

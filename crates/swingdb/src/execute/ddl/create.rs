@@ -4,18 +4,10 @@ use datafusion::common::TableReference;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
     ColumnOption, CreateTable, CreateTableLikeKind, CreateView, ObjectName, SchemaName, Statement,
+    TableConstraint,
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
-use swingdb_sql::ast::build;
-use swingdb_sql::ast::names::{find_name, parts};
-use swingdb_sql::bind::catalogs::Found;
-use swingdb_sql::bind::macros::expand;
-use swingdb_sql::bind::sequences;
-use swingdb_sql::planner::Planner;
-use swingdb_sql::text::asof::written;
-use swingdb_sql::text::parameters::Params;
-use swingdb_sql::text::relation_statements;
-use swingdb_store::{Check, IfExists, TableDef, View, WriteTxn};
+use swingdb_store::{Check, Generated, IfExists, TableDef, View, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::checks::Checks;
@@ -23,13 +15,27 @@ use crate::execute::ddl::column_defs::{
     Keys, check_columns, column_def, find_columns, key_columns,
 };
 use crate::execute::ddl::create_as::create_as;
-use crate::execute::ddl::macros;
+use crate::execute::ddl::{foreign, generated, macros};
 use crate::execute::target::{DEFAULT_SCHEMA, QualifiedName, if_exists, place, target};
 use crate::session::Session;
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::{find_name, parts};
+use swingdb_sql::bind::catalogs::Found;
+use swingdb_sql::bind::macros::expand;
+use swingdb_sql::bind::{sequences, types};
+use swingdb_sql::planner::Planner;
+use swingdb_sql::text::asof::written;
+use swingdb_sql::text::parameters::Params;
+use swingdb_sql::text::relation_statements;
 
 /// Runs a CREATE TABLE.
 pub(crate) fn table(session: &Session, create: &CreateTable, params: &Params) -> Result<Outcome> {
     let if_exists = if_exists(create.or_replace, create.if_not_exists)?;
+    let mut resolved = Statement::CreateTable(create.clone());
+    types::resolve(&session.view()?, &mut resolved)?;
+    let Statement::CreateTable(create) = &resolved else {
+        return Err(Error::internal("the statement makes no table any more"));
+    };
     with_txn(session, |txn| {
         let place = place(session, &txn.view(), &create.name)?;
         if skipped(txn, &place, ObjectKind::Table, if_exists)? {
@@ -50,12 +56,27 @@ pub(crate) fn table(session: &Session, create: &CreateTable, params: &Params) ->
                     columns: source.columns().to_vec(),
                     constraints: source.constraints().to_vec(),
                 };
+                let (schema, name) = (definition.schema.clone(), definition.name.clone());
+                let generated = source.notes().generated.clone();
                 create_checked(txn, definition, source.checks().to_vec(), if_exists)?;
+                txn.set_generated(&schema, &name, generated.into_iter().collect())?;
                 Ok(Outcome::done("CREATE TABLE"))
             }
             (None, None) => {
-                let (definition, checks) = definition(session, place, create)?;
+                let (definition, checks, generated) = definition(session, &place, create)?;
+                let own = foreign::Own {
+                    place: &place,
+                    columns: &definition.columns,
+                    constraints: &definition.constraints,
+                };
+                let references = foreign::keys(session, txn, &own, create)?;
                 create_checked(txn, definition, checks, if_exists)?;
+                if !generated.is_empty() {
+                    txn.set_generated(&place.schema, &place.name, generated)?;
+                }
+                if !references.is_empty() {
+                    txn.set_foreign_keys(&place.schema, &place.name, references)?;
+                }
                 Ok(Outcome::done("CREATE TABLE"))
             }
         }
@@ -111,15 +132,25 @@ fn skipped(
 /// The definition a CREATE TABLE with a list of columns describes.
 fn definition(
     session: &Session,
-    place: QualifiedName,
+    place: &QualifiedName,
     create: &CreateTable,
-) -> Result<(TableDef, Vec<Check>)> {
+) -> Result<(TableDef, Vec<Check>, Vec<(usize, Generated)>)> {
     let mut keys = Keys::default();
     let mut columns = Vec::with_capacity(create.columns.len());
+    let mut computed = Vec::new();
     for (index, column) in create.columns.iter().enumerate() {
-        columns.push(column_def(session, column, |primary| keys.add(primary, vec![index]))?);
+        if let Some(expr) = generated::expression(column)? {
+            columns.push(generated::unsettled(column)?);
+            computed.push((index, expr));
+            continue;
+        }
+        let mut column = column.clone();
+        // Those are looked at once all columns are there.
+        column.options.retain(|option| !matches!(option.option, ColumnOption::ForeignKey(_)));
+        columns.push(column_def(session, &column, |primary| keys.add(primary, vec![index]))?);
     }
     check_columns(&columns)?;
+    let generated = generated::settle(session, &place.name, &mut columns, computed)?;
     let mut checks = Checks::of(session, &place.name, &[]);
     for option in create.columns.iter().flat_map(|column| &column.options) {
         if let ColumnOption::Check(check) = &option.option {
@@ -128,14 +159,19 @@ fn definition(
         }
     }
     for constraint in &create.constraints {
-        if !checks.add_constraint(constraint, &columns)? {
+        let references = matches!(constraint, TableConstraint::ForeignKey(_));
+        if !references && !checks.add_constraint(constraint, &columns)? {
             let (primary, names) = key_columns(constraint)?;
-            keys.add(primary, find_columns(&columns, &names)?)?;
+            let key = find_columns(&columns, &names)?;
+            if generated.iter().any(|(at, _)| key.contains(at)) {
+                return Err(Error::unsupported("a key of generated columns"));
+            }
+            keys.add(primary, key)?;
         }
     }
     let constraints = keys.finish(&mut columns);
-    let checks = checks.list;
-    Ok((TableDef { schema: place.schema, name: place.name, columns, constraints }, checks))
+    let (schema, name) = (place.schema.clone(), place.name.clone());
+    Ok((TableDef { schema, name, columns, constraints }, checks.list, generated))
 }
 
 /// CREATE TABLE ... CLONE: shares the column data.

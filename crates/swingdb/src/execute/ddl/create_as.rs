@@ -7,8 +7,9 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast as sql;
 use datafusion::sql::sqlparser::ast::{CreateTable, Query};
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch};
+use swingdb_common::enums::EnumType;
 use swingdb_common::error::{Error, Result};
-use swingdb_common::types::arrow_types::{TEXT, column_type, is_uuid_type};
+use swingdb_common::types::arrow_types::{TEXT, column_type, enum_type, is_uuid_type};
 use swingdb_common::uuid;
 use swingdb_sql::ast::build;
 use swingdb_sql::text::parameters::Params;
@@ -66,21 +67,32 @@ fn query_columns(schema: &SchemaRef, given: &[sql::ColumnDef]) -> Result<Vec<Col
     let mut taken = HashSet::new();
     for (index, field) in schema.fields().iter().enumerate() {
         let is_uuid = uuid::is_marked(field) || uuid::has_bytes(field);
-        let (name, data_type, is_uuid) = match given.get(index) {
-            None => (free_name(field.name(), &taken), storable(field), is_uuid),
+        let enumeration = EnumType::of_field(field);
+        let (name, data_type, is_uuid, enumeration) = match given.get(index) {
+            None => (free_name(field.name(), &taken), storable(field), is_uuid, enumeration),
             Some(column) if !column.options.is_empty() => {
                 let name = &column.name;
                 return Err(Error::unsupported(format!("options of column {name} with AS")));
             }
             Some(column) => match &column.data_type {
                 untyped if is_untyped(untyped) => {
-                    (column.name.value.clone(), storable(field), is_uuid)
+                    (column.name.value.clone(), storable(field), is_uuid, enumeration)
                 }
-                named => (column.name.value.clone(), column_type(named)?, is_uuid_type(named)),
+                named => {
+                    let (is_uuid, enumeration) = (is_uuid_type(named), enum_type(named)?);
+                    (column.name.value.clone(), column_type(named)?, is_uuid, enumeration)
+                }
             },
         };
         taken.insert(name.to_lowercase());
-        columns.push(ColumnDef { name, data_type, nullable: true, is_uuid, default_sql: None });
+        columns.push(ColumnDef {
+            name,
+            data_type,
+            nullable: true,
+            is_uuid,
+            enumeration,
+            default_sql: None,
+        });
     }
     Ok(columns)
 }

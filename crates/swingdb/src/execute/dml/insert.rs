@@ -29,7 +29,7 @@ use crate::execute::dml::literals::{column_of, literal};
 use crate::execute::dml::on_conflict;
 use crate::execute::dml::on_conflict::Rule;
 use crate::execute::dml::returning::Returning;
-use crate::execute::target::{Named, Target, column_list, target};
+use crate::execute::target::{Named, Target, check_given, column_list, target};
 use crate::session::Session;
 use crate::session::stream::BatchStream;
 use crate::session::transaction::Length;
@@ -84,6 +84,7 @@ fn run(
     }
     let mut kept = session.kept("INSERT")?;
     let batches = kept.over(source).collect::<Result<Vec<RecordBatch>>>()?;
+    let batches = txn.with_generated(schema, name, batches)?;
     let (rows, changed) = match &rule {
         Some(rule) => on_conflict::apply(session, txn, named, rule, batches, params, &mut kept)?,
         None => (txn.append(schema, name, &batches)?, batches),
@@ -321,7 +322,9 @@ impl<'a> Source<'a> {
         let columns = if by_name {
             let names: Vec<ObjectName> =
                 fields.iter().map(|field| build::name(&[field.name()])).collect();
-            column_list(table, &names)?
+            let columns = column_list(table, &names)?;
+            check_given(table, &columns)?;
+            columns
         } else {
             given_columns(table, listed, fields.len())?
         };
@@ -337,7 +340,9 @@ impl<'a> Source<'a> {
 
 /// The table's columns that `given` values of a row go to.
 fn given_columns(table: &Table, listed: &[usize], given: usize) -> Result<Vec<usize>> {
-    let wanted = if listed.is_empty() { table.columns().len() } else { listed.len() };
+    check_given(table, listed)?;
+    let all = table.given_columns();
+    let wanted = if listed.is_empty() { all.len() } else { listed.len() };
     if wanted != given {
         let given = counted(given, "value");
         return Err(Error::plan(if listed.is_empty() {
@@ -348,7 +353,7 @@ fn given_columns(table: &Table, listed: &[usize], given: usize) -> Result<Vec<us
             format!("the statement names {columns}, and its rows have {given}")
         }));
     }
-    Ok(if listed.is_empty() { (0..wanted).collect() } else { listed.to_vec() })
+    Ok(if listed.is_empty() { all } else { listed.to_vec() })
 }
 
 fn counted(number: usize, noun: &str) -> String {

@@ -37,7 +37,7 @@ use crate::execute::dml::returning::{Changed, Returning};
 use crate::execute::dml::row_set::{RowSet, collect};
 use crate::execute::dml::set_list::{Set, sets};
 use crate::execute::dml::update::{apply, convert_sets, set_schema};
-use crate::execute::target::{Named, Target, column};
+use crate::execute::target::{Named, Target, check_given, column};
 use crate::session::Session;
 
 /// True in every row of the source; NULL where an outer join found none.
@@ -298,6 +298,7 @@ impl SourceFields<'_> {
             columns.push(column(table, name)?);
             values.push(build::field(source, name));
         }
+        check_given(table, &columns)?;
         Ok((columns, values))
     }
 }
@@ -566,10 +567,11 @@ impl<'a> Work<'a> {
             rows += txn.delete_rows(schema, name, &deletions)?;
         }
         rows += apply(txn, &self.plan.named.target, &sets, &updates)?;
-        if !self.inserts.is_empty() {
-            rows += txn.append(schema, name, &self.inserts)?;
+        let inserted = txn.with_generated(schema, name, self.inserts)?;
+        if !inserted.is_empty() {
+            rows += txn.append(schema, name, &inserted)?;
         }
-        Ok(Done { rows, deleted, updated: updates.ids, inserted: self.inserts })
+        Ok(Done { rows, deleted, updated: updates.ids, inserted })
     }
 }
 

@@ -10,7 +10,9 @@ use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::{last_part, parts};
 use swingdb_store::{ColumnDef, Table};
 
-use crate::execute::target::{column, twice};
+use crate::execute::target::{check_given, column, twice};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::{last_part, parts};
 
 /// A column (its index in the table) and the expression it gets.
 #[derive(Clone, Debug)]
@@ -55,7 +57,8 @@ fn target_column(table: &Table, name: &ObjectName, names: &[&str]) -> Result<usi
             table.name()
         )));
     }
-    column(table, &last_part(name)?)
+    let column = column(table, &last_part(name)?)?;
+    check_given(table, &[column]).map(|()| column)
 }
 
 /// `(a, b) = (1, 2)`, `= ROW(1, 2)`, or `= (SELECT x, y ...)`: one expression for each column.
