@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use swingdb::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchReader};
 use swingdb::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use swingdb::arrow::error::ArrowError;
-use swingdb::generate::{TaxiOptions, fill_taxi};
 use swingdb::io::{ExportOptions, ImportOptions};
 use swingdb::{Connection, Database};
+use swingdb_generate::{TaxiOptions, fill_taxi};
 
 /// The allocator of the command line and of the Python package: it keeps memory that imports use
 /// again.

@@ -45,6 +45,7 @@ use swingdb_sql::text::parameters::Params;
 use crate::database::Database;
 use crate::execute::appender::Appender;
 use crate::execute::backup::write::Definitions;
+use crate::execute::bulk::{BulkAppend, BulkPart};
 use crate::execute::parameter_types::parameter_types;
 use crate::session::Session;
 use crate::session::result::QueryResult;
@@ -65,10 +66,6 @@ impl Database {
 }
 
 impl Connection {
-    pub(crate) fn session(&self) -> &Arc<Session> {
-        &self.session
-    }
-
     /// The database this session was opened on.
     pub fn database(&self) -> &Database {
         self.session.database()
@@ -108,6 +105,18 @@ impl Connection {
     /// Appends row by row through a buffer; the rows become visible when it is flushed.
     pub fn appender(&self, table: &str) -> Result<Appender> {
         Appender::new(Arc::clone(&self.session), table)
+    }
+
+    /// Appends the rows of `pieces` numbered pieces of work, which the threads of this session make
+    /// side by side; the number of rows. `make` is called once for each piece, with its number, and
+    /// hands its rows over in order. All or nothing; see [`BulkAppend`].
+    pub fn bulk_append(
+        &self,
+        append: &BulkAppend,
+        pieces: u64,
+        make: impl Fn(u64, &mut BulkPart<'_>) -> Result<()> + Sync,
+    ) -> Result<u64> {
+        append.run(&self.session, pieces, make)
     }
 
     /// The rows of a table as Arrow batches over the database's own memory, without copying.

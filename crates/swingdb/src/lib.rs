@@ -16,7 +16,6 @@ mod admin;
 mod connection;
 mod database;
 mod execute;
-pub mod generate;
 mod session;
 
 pub use arrow;
@@ -34,6 +33,7 @@ pub use connection::Connection;
 pub use database::{Database, DatabaseInfo, OpenOptions};
 pub use execute::appender::Appender;
 pub use execute::backup::write::Definitions;
+pub use execute::bulk::{BulkAppend, BulkPart};
 pub use session::result::QueryResult;
 pub use session::table_scan::TableScan;
 pub use session::user_functions::{ScalarCall, ScalarFunction};

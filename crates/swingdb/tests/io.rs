@@ -18,8 +18,6 @@ mod first_error;
 mod folders;
 #[path = "io/formats.rs"]
 mod formats;
-#[path = "io/generated.rs"]
-mod generated;
 #[path = "io/guesses.rs"]
 mod guesses;
 #[path = "io/hostile.rs"]

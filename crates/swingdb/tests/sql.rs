@@ -80,8 +80,6 @@ mod sources;
 mod temporary;
 #[path = "sql/times.rs"]
 mod times;
-#[path = "sql/tpch.rs"]
-mod tpch;
 #[path = "sql/uuids.rs"]
 mod uuids;
 #[path = "sql/which_rows.rs"]

@@ -8,6 +8,8 @@
 mod alter;
 #[path = "write/append.rs"]
 mod append;
+#[path = "write/bulk.rs"]
+mod bulk;
 #[path = "write/check.rs"]
 mod check;
 #[path = "write/create.rs"]

@@ -6,7 +6,7 @@ use crate::home::Home;
 use crate::progress::Bar;
 use crate::units;
 use std::time::Instant;
-use swingdb::generate::{self, TaxiOptions};
+use swingdb_generate::TaxiOptions;
 
 pub fn run(home: &Home, args: &GenerateArgs) -> Outcome {
     let (name, share) = match &args.what {
@@ -25,10 +25,10 @@ pub fn run(home: &Home, args: &GenerateArgs) -> Outcome {
     let rows = match &args.what {
         Generated::Taxi { table, rows, seed, .. } => {
             let options = TaxiOptions { rows: *rows, seed: *seed, ..TaxiOptions::default() };
-            generate::fill_taxi(&connection, table, &options)?
+            swingdb_generate::fill_taxi(&connection, table, &options)?
         }
         Generated::Tpch { scale, keys, .. } => {
-            let tables = generate::fill_tpch(&connection, *scale, *keys)?;
+            let tables = swingdb_generate::fill_tpch(&connection, *scale, *keys)?;
             tables.iter().map(|(_, rows)| rows).sum()
         }
     };

@@ -10,6 +10,7 @@ pub(crate) mod append;
 pub(crate) mod appender;
 pub(crate) mod atomic;
 pub(crate) mod backup;
+pub(crate) mod bulk;
 pub(crate) mod changes;
 pub(crate) mod copy;
 pub(crate) mod ddl;

@@ -4,8 +4,8 @@
 
 use serde_json::json;
 use swingdb::arrow::array::{RecordBatch, RecordBatchIterator};
-use swingdb::generate::{WeatherOptions, weather, zones};
 use swingdb::{Connection, Database};
+use swingdb_generate::{WeatherOptions, weather, zones};
 use swingdb_pipeline::{Stage, StageResult, number_argument};
 
 const CREATE: &str = "

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use swingdb::generate::{TaxiOptions, TaxiReader, hot_spots};
 use swingdb::{Connection, Database};
+use swingdb_generate::{TaxiOptions, TaxiReader, hot_spots};
 use swingdb_pipeline::{Stage, StageResult, number_argument};
 
 /// Between two ticks of fresh reports: a hundred times faster than the taxis really report.

@@ -97,7 +97,7 @@ pub fn schema() -> SchemaRef {
 /// One row an hour and zone, ordered by hour.
 ///
 /// ```
-/// use swingdb::generate::{WeatherOptions, weather};
+/// use swingdb_generate::{WeatherOptions, weather};
 /// let day = weather(&WeatherOptions { hours: 24, ..Default::default() }).unwrap();
 /// assert_eq!(day.num_rows(), 24 * 24);
 /// ```

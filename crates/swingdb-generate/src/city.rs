@@ -127,7 +127,7 @@ const PLACEMENT_TRIES: usize = 64;
 /// The hot spots of the city with this seed: the truth that a clustering of pick-ups should find.
 ///
 /// ```
-/// let spots = swingdb::generate::hot_spots(42);
+/// let spots = swingdb_generate::hot_spots(42);
 /// assert_eq!(spots.len(), 20);
 /// assert!((spots.iter().map(|spot| spot.weight).sum::<f64>() - 1.0).abs() < 1e-9);
 /// ```

@@ -1,13 +1,15 @@
 //! Generated data in tables: the same for a seed, and with the statistics it promises.
 
+mod common;
+
 use swingdb::arrow::array::AsArray;
 use swingdb::arrow::datatypes::TimestampMicrosecondType;
-use swingdb::generate::{
+use swingdb_generate::{
     TaxiOptions, TpchTable, WeatherOptions, city::Point, fill_taxi, fill_tpch, fill_weather,
     hot_spots,
 };
 
-use super::support::Place;
+use common::Place;
 
 #[test]
 fn taxis_are_the_same_whoever_makes_them() {

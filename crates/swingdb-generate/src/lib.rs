@@ -9,7 +9,7 @@
 //! transcendental function of the platform's C library takes part.
 //!
 //! ```
-//! let reader = swingdb::generate::taxi(1_000, 42);
+//! let reader = swingdb_generate::taxi(1_000, 42);
 //! let rows: usize = reader.map(|batch| batch.unwrap().num_rows()).sum();
 //! assert_eq!(rows, 1_000);
 //! ```
