@@ -17,7 +17,7 @@ use swingdb_store::{Check, Checker, Table, Test, WriteTxn, checked_schema};
 
 use crate::ast::names::CATALOG;
 use crate::ast::walk::walk_mut;
-use crate::bind::catalogs::{Source, View};
+use crate::bind::catalogs::{Catalogs, Source};
 use crate::engine;
 use crate::planner::Planner;
 use crate::text::parser;
@@ -29,7 +29,7 @@ impl Checker for SqlChecker {
     fn compile(&self, txn: &WriteTxn, table: &Table, check: &Check) -> Result<Test> {
         let main =
             Source { name: CATALOG.to_string(), catalog: txn.view(), store: txn.store().clone() };
-        let mut view = View {
+        let mut view = Catalogs {
             main,
             database_name: None,
             attached: Arc::default(),
@@ -61,7 +61,7 @@ pub struct Condition {
 
 impl Condition {
     /// Plans the text of a condition on the rows of a table.
-    pub fn plan(view: &mut View, table: &str, schema: &SchemaRef, sql: &str) -> Result<Self> {
+    pub fn plan(view: &mut Catalogs, table: &str, schema: &SchemaRef, sql: &str) -> Result<Self> {
         let rows = MemTable::try_new(Arc::clone(schema), vec![Vec::new()])?;
         view.extra.insert(table.to_string(), Arc::new(rows));
         let planner = Planner::new(view, engine::base_state()?);
