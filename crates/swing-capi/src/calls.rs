@@ -451,7 +451,7 @@ pub extern "C" fn swing_strerror(code: c_int) -> *const c_char {
 /// See `swing.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn swing_last_error() -> *const c_char {
-    error::last()
+    crate::last_error::last()
 }
 
 /// See `swing.h`.

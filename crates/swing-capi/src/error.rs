@@ -1,13 +1,14 @@
-//! Error numbers, and the text of a thread's last error.
+//! Error numbers. The text of a thread's last error is in [`last_error`].
 //!
 //! The numbers are part of the binary interface: they never change their meaning.
 
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CStr, c_int};
 use std::fmt::Display;
 
 use swing::{CreateError, DeriveError, HookError, PublishError, TrackError};
 use swing_malloc::{AllocError, FreeError, HeapError};
+
+use crate::last_error;
 
 /// Why a call failed; the number that C sees is negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,21 +135,10 @@ impl From<AllocError> for Failure {
     }
 }
 
-thread_local! {
-    static LAST: RefCell<CString> = RefCell::new(CString::default());
-}
-
 /// Remembers the text, gives the number.
 pub(crate) fn note(failure: Failure) -> c_int {
-    let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
-    // A thread that is ending, as one that runs what `atexit` was told, keeps no text.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = text);
+    last_error::remember(&failure.text);
     failure.code as c_int
-}
-
-/// The text of this thread's last failure; valid until its next one.
-pub(crate) fn last() -> *const std::ffi::c_char {
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 #[cfg(test)]
@@ -185,14 +175,5 @@ mod tests {
         assert_eq!(code(FreeError::NotAllocated { offset: 8 }), Code::Argument);
         let damaged = FreeError::Corrupt { at: 8, found: 1, rule: "rule" };
         assert_eq!(code(damaged), Code::Corrupt);
-    }
-
-    #[test]
-    fn the_text_is_this_threads_and_has_no_zero() {
-        assert_eq!(note(Failure::new(Code::Io, "a\0b")), Code::Io as c_int);
-        // SAFETY: valid until the next failure of this thread.
-        let mine = unsafe { CStr::from_ptr(last()) };
-        std::thread::spawn(|| note(Failure::new(Code::Busy, "theirs"))).join().unwrap();
-        assert_eq!(mine, c"a b");
     }
 }

@@ -20,6 +20,7 @@ mod error;
 mod heap_calls;
 mod hold;
 mod hooks;
+mod last_error;
 mod names;
 mod object_calls;
 mod pointer_calls;

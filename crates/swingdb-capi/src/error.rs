@@ -3,11 +3,12 @@
 //! The numbers are part of the binary interface: they never change their meaning. Each names what a
 //! program does about it; the text says what has happened.
 
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Display;
 
 use swingdb::{Error, StoreProblem};
+
+use crate::last_error;
 
 /// Why a call failed; the number that C sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,22 +141,16 @@ impl From<Error> for Failure {
     }
 }
 
-thread_local! {
-    static LAST: RefCell<CString> = RefCell::new(CString::default());
-}
-
 /// Remembers the text, gives the number.
 pub(crate) fn note(failure: Failure) -> c_int {
-    let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
-    // A thread that is ending, as one that runs what `atexit` was told, keeps no text.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = text);
+    last_error::remember(&failure.text);
     failure.code as c_int
 }
 
 /// The text of this thread's last failure; valid until its next one.
 #[unsafe(no_mangle)]
 pub extern "C" fn swingdb_last_error() -> *const c_char {
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    last_error::last()
 }
 
 /// What a number means, in a few words.

@@ -17,4 +17,6 @@
 mod call;
 pub mod database;
 mod error;
+#[path = "../../swing-capi/src/last_error.rs"]
+mod last_error;
 pub mod session;

@@ -20,7 +20,6 @@ mod output;
 mod progress;
 mod runner;
 mod shell;
-mod sql_text;
 mod units;
 
 use args::{Cli, Command};

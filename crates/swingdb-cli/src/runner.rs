@@ -6,9 +6,8 @@ use crate::home::Home;
 use crate::interrupt;
 use crate::output::Printer;
 use crate::shell::dot;
-use crate::sql_text;
 use std::time::Instant;
-use swingdb::{Connection, Database, Error};
+use swingdb::{Connection, Database, Error, cutter};
 
 /// How deep `.read` may nest.
 const MAX_READ_DEPTH: usize = 16;
@@ -55,7 +54,7 @@ impl<'a> Runner<'a> {
             }
             let Some((sql, after)) = next_statement(rest, self.dots) else { break };
             let place = Position::of(text, sql);
-            let alone = place.line == 1 && sql_text::split(after).is_empty();
+            let alone = place.line == 1 && cutter::split(after).is_empty();
             self.statement(sql).map_err(|failure| place.named(failure, alone).pointing(text))?;
             rest = after;
         }
@@ -131,7 +130,7 @@ fn dot_line(text: &str) -> Option<(&str, &str)> {
 /// The first statement of `text` and what follows it. A line that begins with a dot after a
 /// finished statement belongs to the next.
 fn next_statement(text: &str, dots: bool) -> Option<(&str, &str)> {
-    let parts = sql_text::split(text);
+    let parts = cutter::split(text);
     let first = *parts.complete.first().unwrap_or(&parts.rest);
     if first.is_empty() {
         return None;

@@ -15,7 +15,6 @@
 //! | [`token`] | the secret that clients show |
 //! | [`registry`] | which sessions there are; interrupting them; the end |
 //! | [`listen`] | accepting connections |
-//! | [`statements`] | a text cut into statements |
 //! | [`postgres`] | the PostgreSQL protocol |
 
 pub mod catalog;
@@ -25,6 +24,5 @@ pub mod options;
 pub mod postgres;
 pub mod registry;
 pub mod session;
-pub mod statements;
 pub mod token;
 pub mod transport;

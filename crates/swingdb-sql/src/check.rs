@@ -21,7 +21,7 @@ use swingdb_store::{
 
 use crate::ast::names::CATALOG;
 use crate::ast::walk::walk_mut;
-use crate::bind::catalogs::{Source, View};
+use crate::bind::catalogs::{Catalogs, Source};
 use crate::engine;
 use crate::planner::Planner;
 use crate::text::parser;
@@ -65,10 +65,10 @@ impl Checker for SqlChecker {
 }
 
 /// What the names of a condition mean: those of the transaction's database.
-fn view_of(txn: &WriteTxn) -> View {
+fn view_of(txn: &WriteTxn) -> Catalogs {
     let main =
         Source { name: CATALOG.to_string(), catalog: txn.view(), store: txn.store().clone() };
-    View {
+    Catalogs {
         main,
         database_name: None,
         attached: Arc::default(),
@@ -92,7 +92,8 @@ pub struct Condition {
 }
 
 impl Condition {
-    pub fn plan(view: &mut View, table: &str, schema: &SchemaRef, sql: &str) -> Result<Self> {
+    /// Plans the text of a condition on the rows of a table.
+    pub fn plan(view: &mut Catalogs, table: &str, schema: &SchemaRef, sql: &str) -> Result<Self> {
         let condition = Self::of_row(view, table, schema, sql, CHECK)?;
         match condition.data_type()? {
             DataType::Boolean | DataType::Null => Ok(condition),
@@ -115,7 +116,7 @@ impl Condition {
 
     /// An expression on the columns of one row, which has one value at any time.
     pub(crate) fn of_row(
-        view: &mut View,
+        view: &mut Catalogs,
         table: &str,
         schema: &SchemaRef,
         sql: &str,

@@ -1,5 +1,5 @@
 //! From a syntax tree to the query engine's logical plan: [`Planner`] takes a statement through
-//! [`bind`] and [`plan`](super::plan), with names resolved against one [`View`].
+//! [`bind`] and [`plan`](super::plan), with names resolved against one [`Catalogs`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ use crate::analyze::arithmetic::checked_expr;
 use crate::analyze::zones::zoned_expr;
 use crate::ast::names::looks_like_file;
 use crate::ast::walk;
-use crate::bind::catalogs::{Found, INFORMATION_SCHEMA, Source, View};
+use crate::bind::catalogs::{Catalogs, Found, INFORMATION_SCHEMA, Source};
 use crate::bind::lookahead::{Columns, Lookahead};
 use crate::bind::{bind, information_schema, sequences, system};
 use crate::desugar::same_names;
@@ -54,9 +54,9 @@ use crate::text::{depth, parser};
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
 
-/// Plans statements against one [`View`] of the catalogs.
+/// Plans statements against one state of the [`Catalogs`].
 pub struct Planner<'a> {
-    view: &'a View,
+    view: &'a Catalogs,
     state: &'a SessionState,
     depth: usize,
     /// The columns of queries that rewrites have asked for, by their text; `None` of those that
@@ -98,7 +98,7 @@ const MAX_ANSWERS: usize = 10_000;
 
 impl<'a> Planner<'a> {
     /// Plans what the names of a view mean, with the functions and settings of a state.
-    pub fn new(view: &'a View, state: &'a SessionState) -> Self {
+    pub fn new(view: &'a Catalogs, state: &'a SessionState) -> Self {
         let (columns, answers) = (Mutex::default(), Mutex::default());
         let was_told = AtomicBool::new(false);
         let (views, params) = (Arc::default(), Params::default());
@@ -112,7 +112,11 @@ impl<'a> Planner<'a> {
     }
 
     /// A planner of statements whose columns may depend on the rows that there are.
-    pub fn of_session(session: &'a dyn Answers, view: &'a View, state: &'a SessionState) -> Self {
+    pub fn of_session(
+        session: &'a dyn Answers,
+        view: &'a Catalogs,
+        state: &'a SessionState,
+    ) -> Self {
         Self { session: Some(session), ..Self::new(view, state) }
     }
 
@@ -234,7 +238,7 @@ impl<'a> Planner<'a> {
     fn with_context<T>(&self, make: impl FnOnce(&system::Context<'_>) -> T) -> T {
         self.was_told.store(true, Ordering::Relaxed);
         let provider =
-            |view: &View, name: &TableReference| Planner::new(view, self.state).provider(name);
+            |view: &Catalogs, name: &TableReference| Planner::new(view, self.state).provider(name);
         make(&system::Context { view: self.view, state: self.state, provider: &provider })
     }
 
@@ -297,7 +301,8 @@ impl<'a> Planner<'a> {
         if let Some(made) = self.with_context(|context| system::standard::view(context, table)) {
             return made;
         }
-        let catalogs = Arc::new(Catalogs { view: self.view.clone(), state: self.state.clone() });
+        let catalogs =
+            Arc::new(InformationCatalogs { view: self.view.clone(), state: self.state.clone() });
         let provider = InformationSchemaProvider::new(catalogs);
         let found = swingdb_common::runtime::threads::block_on(provider.table(table))?;
         if table == "columns"
@@ -325,7 +330,7 @@ pub fn with_values(plan: LogicalPlan, params: &Params) -> Result<LogicalPlan> {
 }
 
 impl Lookahead for Planner<'_> {
-    fn view(&self) -> &View {
+    fn view(&self) -> &Catalogs {
         self.view
     }
 
@@ -522,18 +527,18 @@ impl ContextProvider for Planner<'_> {
 }
 
 /// The databases of a view as DataFusion's information schema wants to see them.
-struct Catalogs {
-    view: View,
+struct InformationCatalogs {
+    view: Catalogs,
     state: SessionState,
 }
 
-impl std::fmt::Debug for Catalogs {
+impl std::fmt::Debug for InformationCatalogs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Catalogs").field("view", &self.view).finish_non_exhaustive()
+        f.debug_struct("InformationCatalogs").field("view", &self.view).finish_non_exhaustive()
     }
 }
 
-impl CatalogProviderList for Catalogs {
+impl CatalogProviderList for InformationCatalogs {
     fn register_catalog(
         &self,
         _name: String,
@@ -557,7 +562,7 @@ impl CatalogProviderList for Catalogs {
 
 #[derive(Clone)]
 struct OneCatalog {
-    view: View,
+    view: Catalogs,
     state: SessionState,
     /// Whether registered tables are to be shown here.
     registered: bool,

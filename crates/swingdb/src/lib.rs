@@ -22,6 +22,7 @@ pub use arrow;
 pub use datafusion::common::ScalarValue;
 pub use swingdb_common::error;
 pub use swingdb_files as io;
+pub use swingdb_sql::text::cutter;
 pub use swingdb_store as store;
 
 pub use admin::{

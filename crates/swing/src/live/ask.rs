@@ -87,7 +87,7 @@ impl Coming {
     /// is for the next time.
     pub(crate) fn wait_until_current(self, past: Option<Past>) -> Result<(), NotFresh> {
         let Self { watch, mut kept, end, .. } = self;
-        let heard = kept.line.wait(Some(&watch), Stage::Coming, end);
+        let heard = kept.connection.wait(Some(&watch), Stage::Coming, end);
         if watch.stage() == Stage::Current {
             kept.past = past.or(kept.past);
             keep(kept);
@@ -112,7 +112,7 @@ struct KeptConnection {
     identity: (u64, u64),
     /// Its number of forks: a child does not use what its parent has.
     process: u64,
-    line: Connection,
+    connection: Connection,
     past: Option<Past>,
 }
 
@@ -313,7 +313,7 @@ pub(crate) fn ask(
     meanwhile: &mut dyn FnMut(&Folder, &Past),
 ) -> Result<(Answer, Arc<Folder>)> {
     if let Some(mut kept) = take_kept(parent, name)
-        && kept.line.notify()
+        && kept.connection.notify()
     {
         let folder = kept.folder.clone();
         let is_there = |kept: &KeptConnection| kept.is_at(parent, name);
@@ -331,7 +331,7 @@ pub(crate) fn ask(
         }
         Err(_) => return Ok((Answer::None(NotFresh::NobodyAnswers), folder)),
     };
-    let Ok(line) = Connection::new(stream) else { return Ok((Answer::Closed, folder)) };
+    let Ok(connection) = Connection::new(stream) else { return Ok((Answer::Closed, folder)) };
     let process = process::fork_generation();
     let mut kept = KeptConnection {
         parent: parent.path().to_owned(),
@@ -339,10 +339,10 @@ pub(crate) fn ask(
         folder: folder.clone(),
         identity,
         process,
-        line,
+        connection,
         past: None,
     };
-    let answer = kept.line.notify().then(|| answer_of(kept, end, meanwhile, &|_| true));
+    let answer = kept.connection.notify().then(|| answer_of(kept, end, meanwhile, &|_| true));
     Ok((answer.flatten().unwrap_or(Answer::Closed), folder))
 }
 
@@ -361,7 +361,7 @@ fn answer_of(
     meanwhile: &mut dyn FnMut(&Folder, &Past),
     is_there: &dyn Fn(&KeptConnection) -> bool,
 ) -> Option<Answer> {
-    let watch = Watch::begin(&kept.folder, kept.line.stamp);
+    let watch = Watch::begin(&kept.folder, kept.connection.stamp);
     if let (Some(_), Some(past)) = (&watch, &kept.past) {
         meanwhile(&kept.folder, past);
     }
@@ -370,8 +370,8 @@ fn answer_of(
     if found && !is_there(&kept) {
         return None;
     }
-    kept.line.read_unread();
-    let heard = kept.line.wait(watch.as_ref(), Stage::Empty, end);
+    kept.connection.read_unread();
+    let heard = kept.connection.wait(watch.as_ref(), Stage::Empty, end);
     let answer = match (heard, watch) {
         (Heard::Seen, Some(watch)) => {
             let coming = Coming { watch, kept, end, found };
@@ -522,12 +522,12 @@ mod tests {
             let (stream, _other) = UnixStream::pair().unwrap();
             let owner = process::peer_of(&stream);
             assert_eq!(owner, Some(std::process::id() as i32));
-            let mut line = Connection::new(stream).unwrap();
-            assert_eq!(line.owner, owner);
-            line.take_along();
+            let mut connection = Connection::new(stream).unwrap();
+            assert_eq!(connection.owner, owner);
+            connection.take_along();
             assert_eq!(Processors::of(number).unwrap(), before, "not known");
-            line.thread = number;
-            line.take_along();
+            connection.thread = number;
+            connection.take_along();
             let after = Processors::of(number).unwrap();
             let one = (0..1024).filter_map(Processors::only).any(|one| one == after);
             assert!(if taken { one } else { after == before }, "{name}: {after:?}");
@@ -730,8 +730,8 @@ mod tests {
             let file = begin(&folder);
             let watch = Watch::begin(&folder, None).unwrap();
             let (stream, mut owner) = UnixStream::pair().unwrap();
-            let mut line = Connection::new(stream).unwrap();
-            assert!(line.ask(1));
+            let mut connection = Connection::new(stream).unwrap();
+            assert!(connection.ask(1));
             say(&file, COMING);
             let identity = folder.identity();
             let (folder, process) = (Arc::new(folder), process::fork_generation());
@@ -742,7 +742,7 @@ mod tests {
                 folder,
                 identity,
                 process,
-                line,
+                connection,
                 past: None,
             };
             // Longer than a busy machine takes to say something, if anything is said.
@@ -769,44 +769,49 @@ mod tests {
     #[test]
     fn answers_that_nobody_waited_for_are_not_taken_for_later_ones() {
         let (stream, mut owner) = UnixStream::pair().unwrap();
-        let mut line = Connection::new(stream).unwrap();
-        assert!(line.ask(1) && line.ask(1) && line.ask(1));
+        let mut connection = Connection::new(stream).unwrap();
+        assert!(connection.ask(1) && connection.ask(1) && connection.ask(1));
         owner.write_all(&reply(FRESH)).unwrap();
         owner.write_all(&reply(9)[..7]).unwrap();
-        assert_eq!((line.hear(), line.open), (Heard::Nothing, 2));
+        assert_eq!((connection.hear(), connection.open), (Heard::Nothing, 2));
         owner.write_all(&reply(9)[7..]).unwrap();
-        assert_eq!((line.hear(), line.open), (Heard::Nothing, 1));
+        assert_eq!((connection.hear(), connection.open), (Heard::Nothing, 1));
         owner.write_all(&reply(REFUSED)).unwrap();
-        assert_eq!((line.hear(), line.open), (Heard::Said(REFUSED), 0));
+        assert_eq!((connection.hear(), connection.open), (Heard::Said(REFUSED), 0));
         owner.write_all(&reply(FRESH)).unwrap();
-        assert_eq!(line.hear(), Heard::Closed, "nobody has asked");
+        assert_eq!(connection.hear(), Heard::Closed, "nobody has asked");
         // To a question that will not be answered.
-        assert!(line.ask(1));
-        line.eventfd = Some(EventFd::new().unwrap());
-        assert!(line.notify() && !line.asked && line.inquire() && line.open == 2);
-        assert!(line.notify() && !line.asked);
+        assert!(connection.ask(1));
+        connection.eventfd = Some(EventFd::new().unwrap());
+        assert!(
+            connection.notify()
+                && !connection.asked
+                && connection.inquire()
+                && connection.open == 2
+        );
+        assert!(connection.notify() && !connection.asked);
         owner.write_all(&reply(FRESH)).unwrap();
         owner.write_all(&reply(FRESH)).unwrap();
-        assert_eq!((line.hear(), line.open), (Heard::Nothing, 0));
-        assert!(line.ask(1));
+        assert_eq!((connection.hear(), connection.open), (Heard::Nothing, 0));
+        assert!(connection.ask(1));
         owner.write_all(&reply(REFUSED)).unwrap();
-        assert_eq!(line.hear(), Heard::Said(REFUSED));
+        assert_eq!(connection.hear(), Heard::Said(REFUSED));
         drop(owner);
-        assert_eq!(line.hear(), Heard::Closed);
+        assert_eq!(connection.hear(), Heard::Closed);
     }
 
     #[test]
     fn old_answers_are_read_and_the_last_one_is_not() {
         let (stream, mut owner) = UnixStream::pair().unwrap();
-        let mut line = Connection::new(stream).unwrap();
+        let mut connection = Connection::new(stream).unwrap();
         for i in 0..50 {
-            assert!(line.ask(1));
+            assert!(connection.ask(1));
             owner.write_all(&reply(FRESH)).unwrap();
-            line.read_unread();
-            assert_eq!(line.open, 1, "{i}");
+            connection.read_unread();
+            assert_eq!(connection.open, 1, "{i}");
             // With the first answer it usually comes.
-            line.eventfd = line.eventfd.or_else(|| Some(EventFd::new().unwrap()));
+            connection.eventfd = connection.eventfd.or_else(|| Some(EventFd::new().unwrap()));
         }
-        assert_eq!(line.hear(), Heard::Said(FRESH));
+        assert_eq!(connection.hear(), Heard::Said(FRESH));
     }
 }

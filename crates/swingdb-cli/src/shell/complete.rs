@@ -3,7 +3,6 @@
 
 use super::dot;
 use crate::output::Mode;
-use crate::sql_text;
 use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
@@ -12,7 +11,7 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Helper, Highlighter, Hinter, Result};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use swingdb::Connection;
+use swingdb::{Connection, cutter};
 
 /// Most proposals for one word.
 const MAX_PROPOSALS: usize = 200;
@@ -268,7 +267,7 @@ pub fn is_finished(text: &str) -> bool {
     if text.trim_start().starts_with('.') {
         return true;
     }
-    let parts = sql_text::split(text);
+    let parts = cutter::split(text);
     !parts.open && parts.rest.is_empty()
 }
 

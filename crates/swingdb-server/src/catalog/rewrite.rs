@@ -12,7 +12,7 @@
 //! | `current_user` | `pg_current_user_0()` |
 //! | `obj_description(x, 'pg_class')` | `obj_description_2(...)`, by number of arguments |
 
-use crate::statements::{is_word, part_end};
+use swingdb::cutter::{self, pieces};
 
 /// The functions of `pg_catalog`. Each has a name for each number of arguments.
 const FUNCTIONS: [&str; 34] = [
@@ -63,33 +63,22 @@ enum Kind {
 type Token<'a> = (Kind, &'a str);
 
 fn tokens(sql: &str) -> Vec<Token<'_>> {
-    let (bytes, mut found, mut at) = (sql.as_bytes(), Vec::new(), 0);
-    while at < bytes.len() {
-        let word = bytes[at..].iter().take_while(|byte| is_word(**byte)).count();
-        let is_escape =
-            word == 1 && matches!(bytes[at], b'e' | b'E') && bytes.get(at + 1) == Some(&b'\'');
-        let (end, kind) = if is_escape {
-            (part_end(bytes, at + 1).0, Kind::Text)
-        } else if word > 0 {
-            (at + word, Kind::Word)
-        } else {
-            let (end, is_comment) = part_end(bytes, at);
-            let kind = match bytes[at] {
-                _ if is_comment => Kind::Blank,
-                byte if byte.is_ascii_whitespace() => Kind::Blank,
-                b'\'' | b'$' => Kind::Text,
-                b'"' => Kind::Word,
-                b':' if bytes.get(at + 1) == Some(&b':') => {
-                    found.push((Kind::Sign, &sql[at..at + 2]));
-                    at += 2;
-                    continue;
-                }
-                _ => Kind::Sign,
-            };
-            (end, kind)
+    let (mut found, mut at) = (Vec::<Token<'_>>::new(), 0);
+    for piece in pieces(sql) {
+        let kind = match piece.kind {
+            cutter::Kind::Blank | cutter::Kind::Comment => Kind::Blank,
+            cutter::Kind::Word => Kind::Word,
+            cutter::Kind::Quoted if piece.text.starts_with('"') => Kind::Word,
+            cutter::Kind::Quoted => Kind::Text,
+            cutter::Kind::Parameter | cutter::Kind::Sign => Kind::Sign,
         };
-        found.push((kind, &sql[at..end]));
-        at = end;
+        at += piece.text.len();
+        match found.last_mut() {
+            Some(last) if *last == (Kind::Sign, ":") && piece.text == ":" => {
+                last.1 = &sql[at - 2..at];
+            }
+            _ => found.push((kind, piece.text)),
+        }
     }
     found
 }

@@ -8,7 +8,6 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use swingdb::{Connection, Error, Result};
 
 use super::types::{KNOWN, of_sql_name};
-use crate::statements::is_word;
 
 /// Numbers below are PostgreSQL's own.
 const FIRST_OID: i64 = 16_384;
@@ -433,7 +432,7 @@ fn array(name: &str, kind: &str, rows: &[Row]) -> ArrayRef {
 
 /// Registers the tables that a statement names; their names.
 pub fn register(connection: &Connection, names: &Names, sql: &str) -> Result<Vec<&'static str>> {
-    let words = sql.split(|c: char| !c.is_ascii() || !is_word(c as u8));
+    let words = sql.split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
     let words = words.map(str::to_lowercase).collect::<BTreeSet<_>>();
     let mut made = Vec::new();
     for (table, columns) in TABLES.iter().filter(|(table, _)| words.contains(*table)) {

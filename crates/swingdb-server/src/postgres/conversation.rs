@@ -8,6 +8,7 @@ use pgwire::messages::response::{
     CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus,
 };
 use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus, SecretKey};
+use swingdb::cutter::{first_words, split};
 use swingdb::{QueryResult, Value};
 
 use crate::postgres::extended::Extended;
@@ -17,7 +18,6 @@ use crate::postgres::sqlstate::Refusal;
 use crate::postgres::wire::{End, Wire};
 use crate::registry::Registration;
 use crate::session::Session;
-use crate::statements::{first_words, split};
 
 /// Why a message is not answered as it asks.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ impl Conversation {
 
     /// All statements of a query message see the same state.
     fn query(&mut self, text: &str) -> Result<(), Failure> {
-        let statements = split(text);
+        let statements = split(text).all();
         if statements.is_empty() {
             return Ok(self.wire.send(&EmptyQueryResponse::new())?);
         }

@@ -13,6 +13,7 @@ use pgwire::messages::extendedquery::{
     PortalSuspended, TARGET_TYPE_BYTE_PORTAL, TARGET_TYPE_BYTE_STATEMENT,
 };
 use pgwire::messages::response::EmptyQueryResponse;
+use swingdb::cutter::{first_words, split};
 use swingdb::{ScalarValue, Value};
 
 use crate::postgres::conversation::{Conversation, Failure, Outcome, change_tag, row_tag};
@@ -21,7 +22,6 @@ use crate::postgres::rows::{Rows, formats};
 use crate::postgres::sqlstate::Refusal;
 use crate::postgres::types::PgType;
 use crate::postgres::values::Format;
-use crate::statements::{first_words, split};
 
 /// The most prepared statements of a session, and the most portals.
 const MAX_NAMES: usize = 10_000;
@@ -134,7 +134,7 @@ impl Conversation {
     }
 
     fn parse(&mut self, parse: Parse) -> Result<(), Failure> {
-        let statements = split(&parse.query);
+        let statements = split(&parse.query).all();
         if statements.len() > 1 {
             let message = "a prepared statement is one statement, and this text has several";
             return Err(Refusal::new("42601", message).into());

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use bytes::Buf;
+use swingdb::cutter::{Kind, words};
 use swingdb::{ScalarValue, Value};
 
 use crate::postgres::sqlstate::Refusal;
 use crate::postgres::types::PgType;
 use crate::postgres::values::Format;
-use crate::statements::{is_word, part_end};
 
 const EPOCH_DAYS: i32 = 10_957;
 const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
@@ -19,17 +19,9 @@ pub const MAX_PARAMETERS: usize = 65_535;
 
 /// The greatest number of a parameter `$n` in a statement.
 pub fn count(statement: &str) -> usize {
-    let (bytes, mut at, mut most) = (statement.as_bytes(), 0, 0);
-    while at < bytes.len() {
-        let is_new = at == 0 || !is_word(bytes[at - 1]);
-        if bytes[at] == b'$' && is_new {
-            let digits = bytes[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-            let number = statement[at + 1..at + 1 + digits].parse::<usize>().unwrap_or(0);
-            most = most.max(number);
-        }
-        at = part_end(bytes, at).0;
-    }
-    most.min(MAX_PARAMETERS)
+    let parameters = words(statement).filter(|piece| piece.kind == Kind::Parameter);
+    let numbers = parameters.filter_map(|piece| piece.text[1..].parse::<usize>().ok());
+    numbers.max().unwrap_or(0).min(MAX_PARAMETERS)
 }
 
 /// The value of one parameter. `oid` is the type that the client has declared; 0: none.

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use swingdb::cutter::{Kind, Piece, first_words, pieces};
+
 use crate::postgres::sqlstate::Refusal;
-use crate::statements::first_words;
 
 /// The values that a setting may get.
 enum Values {
@@ -221,22 +222,19 @@ fn transaction_modes(tokens: &[String]) -> Result<About, Refusal> {
     Ok(About::Done("SET"))
 }
 
-/// The words, quoted texts and signs of a statement.
+/// The words, quoted texts and signs of a statement; `UTF-8` and `a.b` are one word each.
 fn tokens(statement: &str) -> Vec<String> {
-    let (bytes, mut found, mut at) = (statement.as_bytes(), Vec::new(), 0);
-    while at < bytes.len() {
-        let (end, is_comment) = crate::statements::part_end(bytes, at);
-        let is_plain = |byte: &u8| crate::statements::is_word(*byte) || matches!(byte, b'.' | b'-');
-        let word = bytes[at..].iter().take_while(|byte| is_plain(byte)).count();
-        if is_comment || bytes[at].is_ascii_whitespace() {
-            at = end;
-        } else if word > 0 {
-            found.push(statement[at..at + word].to_string());
-            at += word;
-        } else {
-            found.push(statement[at..end].to_string());
-            at = end;
+    let is_plain = |piece: &Piece<'_>| piece.kind == Kind::Word || matches!(piece.text, "." | "-");
+    let (mut found, mut goes_on) = (Vec::<String>::new(), false);
+    for piece in pieces(statement) {
+        let is_blank = matches!(piece.kind, Kind::Blank | Kind::Comment);
+        let is_plain = is_plain(&piece);
+        match found.last_mut() {
+            Some(word) if is_plain && goes_on => word.push_str(piece.text),
+            _ if is_blank => {}
+            _ => found.push(piece.text.to_string()),
         }
+        goes_on = is_plain;
     }
     found
 }

@@ -35,7 +35,7 @@ pub fn quoted(name: &str) -> Ident {
 }
 
 /// The parts of a macro's name, as
-/// [`View::find_macro`](crate::bind::catalogs::View::find_macro) takes them.
+/// [`Catalogs::find_macro`](crate::bind::catalogs::Catalogs::find_macro) takes them.
 pub fn plain_parts(name: &ObjectName) -> Option<Vec<&str>> {
     name.0.iter().map(|part| part.as_ident().map(|ident| ident.value.as_str())).collect()
 }

@@ -1,6 +1,6 @@
-//! Everything the names of one statement can mean: [`View`].
+//! Everything the names of one statement can mean: [`Catalogs`].
 //!
-//! A view is fixed when a statement starts: the catalog version it reads, those of the attached
+//! They are fixed when a statement starts: the catalog version it reads, those of the attached
 //! databases, the registered Arrow tables. What happens in the session afterwards does not reach
 //! the statement.
 //!
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Source {
 
 /// What the names of one statement can mean; see the [module documentation](self).
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct Catalogs {
     /// The session's own database.
     pub main: Source,
     /// The database's own name, which may qualify its tables too.
@@ -59,7 +59,7 @@ pub struct View {
     /// The session's temporary tables, which go before those of its database.
     pub temp: Option<Source>,
     /// Where names are looked up that mean nothing here.
-    pub outer: Option<Arc<View>>,
+    pub outer: Option<Arc<Catalogs>>,
     /// A macro that is being created, which goes before others of its name.
     pub defined: Option<Arc<FoundMacro>>,
 }
@@ -110,7 +110,7 @@ pub enum Found {
     System(&'static str),
 }
 
-impl View {
+impl Catalogs {
     /// Looks a name up; `None` when it means nothing here (it may still be a file).
     pub fn find(&self, name: &TableReference) -> Result<Option<Found>> {
         match (self.find_here(name)?, &self.outer) {

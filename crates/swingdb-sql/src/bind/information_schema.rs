@@ -16,7 +16,7 @@ use swingdb_common::error::Result;
 use swingdb_common::types::sql_names::field_type;
 
 use crate::ast::names::SCHEMA;
-use crate::bind::catalogs::{Found, View};
+use crate::bind::catalogs::{Catalogs, Found};
 use crate::bind::system::Provider;
 
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl Columns {
 
 /// The table, with the columns of `like`, the engine's.
 pub(crate) fn columns(
-    view: &View,
+    view: &Catalogs,
     like: &SchemaRef,
     provider: &Provider<'_>,
 ) -> Result<Arc<dyn TableProvider>> {
@@ -122,7 +122,7 @@ pub(crate) fn columns(
 }
 
 /// The views of all databases, with their queries.
-pub(crate) fn views(view: &View) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn views(view: &Catalogs) -> Result<Arc<dyn TableProvider>> {
     let mut rows: [Vec<String>; 4] = Default::default();
     for source in std::iter::once(&view.main).chain(view.attached.values()) {
         for schema in source.catalog.schema_names() {

@@ -9,12 +9,12 @@ use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use swingdb_common::error::Result;
 
-use crate::bind::catalogs::View;
+use crate::bind::catalogs::Catalogs;
 
 /// See the [module documentation](self).
 pub trait Lookahead {
     /// What names mean.
-    fn view(&self) -> &View;
+    fn view(&self) -> &Catalogs;
 
     /// Whether the engine has a function so named that stands for a table.
     fn is_table_function(&self, name: &str) -> bool;

@@ -13,16 +13,16 @@ use swingdb_store::MacroKind;
 
 use crate::ast::build::null;
 use crate::ast::walk::walk_mut;
-use crate::bind::catalogs::View;
+use crate::bind::catalogs::Catalogs;
 
 /// Puts values into the brackets of the functions behind them.
-pub(crate) fn unchain<T: VisitMut>(view: &View, tree: &mut T) {
+pub(crate) fn unchain<T: VisitMut>(view: &Catalogs, tree: &mut T) {
     // Never breaks, so the result says nothing.
     let _ = walk_mut(tree, &mut Chains { view });
 }
 
 struct Chains<'a> {
-    view: &'a View,
+    view: &'a Catalogs,
 }
 
 impl VisitorMut for Chains<'_> {

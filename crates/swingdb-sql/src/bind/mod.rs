@@ -4,8 +4,8 @@
 //! sequence and function is named as the planner will find it, and in which what depends on the
 //! columns of a relation (`*`, `COLUMNS`, PIVOT, USING) is written out. [`bind`] lists the passes.
 //!
-//! Only this stage looks into the catalogs ([`catalogs::View`]). What only planning can tell, such
-//! as the columns of a subquery, it asks through [`lookahead::Lookahead`].
+//! Only this stage looks into the catalogs ([`catalogs::Catalogs`]). What only planning can tell,
+//! such as the columns of a subquery, it asks through [`lookahead::Lookahead`].
 //!
 //! | this | becomes |
 //! |---|---|

@@ -15,7 +15,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use crate::ast::build;
 use crate::ast::names::{SCHEMA, parse_table_name};
 use crate::ast::walk::walk_mut;
-use crate::bind::catalogs::{View, match_name};
+use crate::bind::catalogs::{Catalogs, match_name};
 use crate::bind::lookahead::Lookahead;
 
 /// A sequence of the session's database.
@@ -150,7 +150,7 @@ fn text_of(args: &mut FunctionArguments) -> Option<&mut String> {
 }
 
 /// The sequence that a name means: one of the session's own database.
-fn find(view: &View, text: &str) -> Result<Named> {
+fn find(view: &Catalogs, text: &str) -> Result<Named> {
     let view = view.outer.as_deref().unwrap_or(view);
     let catalog = &view.main.catalog;
     let own = |name: &str| view.database(name).is_some_and(|found| found.name == view.main.name);

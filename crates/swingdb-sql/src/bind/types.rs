@@ -14,11 +14,11 @@ use swingdb_common::types::arrow_types::arrow_type;
 
 use crate::ast::names::{SCHEMA, parts};
 use crate::ast::walk::walk_mut;
-use crate::bind::catalogs::{Source, View, match_name};
+use crate::bind::catalogs::{Catalogs, Source, match_name};
 use crate::text::parser::parse_type;
 
 /// Puts the types that names stand for in their place.
-pub(crate) fn resolve(view: &View, statement: &mut Statement) -> Result<()> {
+pub(crate) fn resolve(view: &Catalogs, statement: &mut Statement) -> Result<()> {
     match statement {
         Statement::CreateTable(create) => columns(view, &mut create.columns)?,
         Statement::AlterTable(alter) => {
@@ -42,7 +42,7 @@ pub(crate) fn resolve(view: &View, statement: &mut Statement) -> Result<()> {
     casts.done
 }
 
-fn columns(view: &View, columns: &mut [ColumnDef]) -> Result<()> {
+fn columns(view: &Catalogs, columns: &mut [ColumnDef]) -> Result<()> {
     columns.iter_mut().try_for_each(|column| resolve_type(view, &mut column.data_type))
 }
 
@@ -69,7 +69,7 @@ impl VisitorMut for Casts<'_> {
 }
 
 /// Puts the type that a name stands for in its place, also inside of others.
-pub(crate) fn resolve_type(view: &View, data_type: &mut DataType) -> Result<()> {
+pub(crate) fn resolve_type(view: &Catalogs, data_type: &mut DataType) -> Result<()> {
     match data_type {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             // What every database knows goes first: no type can be called so.
@@ -104,7 +104,7 @@ pub(crate) fn resolve_type(view: &View, data_type: &mut DataType) -> Result<()> 
 }
 
 /// The SQL of a type of this name.
-fn find(view: &View, name: &[&str]) -> Option<std::sync::Arc<str>> {
+fn find(view: &Catalogs, name: &[&str]) -> Option<std::sync::Arc<str>> {
     let here = match name {
         [name] => {
             let mut sources = view.temp.iter().chain([&view.main]);

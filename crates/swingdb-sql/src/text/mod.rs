@@ -4,7 +4,8 @@
 //! [`forms`]). Then the text is parsed ([`parser`]): by DataFusion's parser in our [`dialect`], and
 //! before it by our own parsers for statements that only this database has ([`macros`],
 //! [`sequences`], [`types`], [`backup`], [`copy`]). Clauses that no later stage implements are
-//! refused at once ([`clauses`], [`refused`]).
+//! refused at once ([`clauses`], [`refused`]). Who only needs to know where a statement ends asks
+//! the [`cutter`].
 //!
 //! This stage sees one text. It knows no catalog and no session.
 
@@ -15,6 +16,7 @@ pub(crate) mod clauses;
 pub(crate) mod collations;
 pub(crate) mod comprehensions;
 pub(crate) mod copy;
+pub mod cutter;
 pub mod depth;
 pub mod dialect;
 pub(crate) mod filter_clause;

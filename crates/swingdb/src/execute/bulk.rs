@@ -26,8 +26,6 @@
 //! # Ok::<(), swingdb::Error>(())
 //! ```
 
-use std::sync::Arc;
-
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};

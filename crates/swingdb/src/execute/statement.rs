@@ -14,9 +14,9 @@ use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel::{CancelToken, stoppable};
-use swingdb_common::runtime::memory::Kept;
+use swingdb_common::runtime::memory::Collected;
 use swingdb_common::runtime::threads;
-use swingdb_sql::bind::catalogs::View;
+use swingdb_sql::bind::catalogs::Catalogs;
 use swingdb_sql::bind::sequences;
 use swingdb_sql::planner::{Planner, with_values};
 use swingdb_sql::text::parameters::Params;
@@ -219,7 +219,7 @@ pub(crate) fn telling(
     session: &Arc<Session>,
     statement: &mut Statement,
     params: &Params,
-) -> Result<View> {
+) -> Result<Catalogs> {
     let mut view = session.view()?;
     for name in relation_statements::told_relations(statement) {
         let parsed = parse(relation_statements::told(&name).unwrap_or_default())?.pop_front();
@@ -240,7 +240,7 @@ fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<
         let plan = planner.plan(query)?;
         let rows = start(session, &engine, plan, "SELECT")?;
         let schema = rows.schema();
-        let batches = Kept::new("SELECT", &engine).over(rows).collect::<Result<Vec<_>>>()?;
+        let batches = Collected::new("SELECT", &engine).over(rows).collect::<Result<Vec<_>>>()?;
         Ok(QueryResult::ready(schema, batches, "SELECT"))
     })
 }

@@ -1,7 +1,7 @@
 //! The state of one conversation with a database: [`Session`].
 //!
 //! A session runs one statement at a time (`statement` lock); results that are still being read do
-//! not hold it. What a statement can see is gathered into a [`View`] when it starts. Locks are
+//! not hold it. What a statement can see is gathered into [`Catalogs`] when it starts. Locks are
 //! taken in the order `statement`, `txn`, `state`, and the latter two only for moments:
 //! [`Session::view`] takes `txn`, so nobody may hold it while planning.
 //!
@@ -36,11 +36,11 @@ use parking_lot::{Mutex, MutexGuard};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::progress::Progress;
 use swingdb_common::runtime::cancel::{CancelToken, InterruptHandle, Running, Stoppable};
-use swingdb_common::runtime::memory::{Kept, Pieces, Waiting};
+use swingdb_common::runtime::memory::{Collected, Pieces, Waiting};
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::names::{CATALOG, parse_table_name};
-use swingdb_sql::bind::catalogs::{Found, Source, View, match_name};
+use swingdb_sql::bind::catalogs::{Catalogs, Found, Source, match_name};
 use swingdb_sql::bind::functions;
 use swingdb_sql::bind::macros::known;
 use swingdb_sql::engine;
@@ -189,7 +189,7 @@ impl Session {
     }
 
     /// What names mean to a statement that starts now.
-    pub(crate) fn view(&self) -> Result<View> {
+    pub(crate) fn view(&self) -> Result<Catalogs> {
         let catalog = self.catalog();
         let main = Source { name: CATALOG.to_string(), catalog, store: self.store().clone() };
         if let Some(view) = self.temporary.view(main.clone())? {
@@ -202,7 +202,7 @@ impl Session {
             let source = Source { name: alias.clone(), catalog: store.latest(), store };
             (alias.clone(), source)
         });
-        Ok(View {
+        Ok(Catalogs {
             main,
             database_name: self.database.name().map(str::to_string),
             attached: Arc::new(attached.collect()),
@@ -433,8 +433,8 @@ impl Session {
     }
 
     /// The rows that a statement called `name` collects, of which there are none yet.
-    pub(crate) fn kept(&self, name: &str) -> Result<Kept> {
-        Ok(Kept::new(name, self.engine()?.as_ref()))
+    pub(crate) fn collected(&self, name: &str) -> Result<Collected> {
+        Ok(Collected::new(name, self.engine()?.as_ref()))
     }
 
     /// Accounts for rows that wait until they are stored.

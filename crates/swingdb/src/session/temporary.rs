@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
-use swingdb_sql::bind::catalogs::{Source, View, match_name};
+use swingdb_sql::bind::catalogs::{Catalogs, Source, match_name};
 use swingdb_store::{Catalog, MacroKind};
 
 use crate::database::Database;
@@ -52,11 +52,11 @@ impl Temporary {
     }
 
     /// What names mean to the session of the temporary tables, whose database is `main`.
-    pub(crate) fn view(&self, main: Source) -> Result<Option<View>> {
+    pub(crate) fn view(&self, main: Source) -> Result<Option<Catalogs>> {
         let Some(outer) = self.outer() else { return Ok(None) };
         let mut behind = outer.view()?;
         behind.temp = None;
-        Ok(Some(View {
+        Ok(Some(Catalogs {
             main,
             database_name: Some(TEMP.to_string()),
             attached: Arc::clone(&behind.attached),

@@ -14,7 +14,7 @@ use swingdb_store::{MacroKind, MacroVariant};
 use crate::ast::build;
 use crate::ast::names::plain_parts;
 use crate::ast::walk::{rewrite_own_exprs, walk_mut};
-use crate::bind::catalogs::{FoundMacro, View};
+use crate::bind::catalogs::{Catalogs, FoundMacro};
 use crate::bind::columns::is_columns;
 use crate::bind::lookahead::Lookahead;
 use crate::bind::macros::call::{Given, Values, signature};
@@ -72,7 +72,7 @@ pub fn body(
 
 struct Expander<'a> {
     planner: &'a dyn Lookahead,
-    view: &'a View,
+    view: &'a Catalogs,
     /// The schema of the macro whose body is visited, where names are looked up first.
     schema: Option<&'a str>,
     /// The macros whose bodies are around what is visited, the outermost first.
@@ -83,7 +83,7 @@ struct Expander<'a> {
 }
 
 impl<'a> Expander<'a> {
-    fn new(planner: &'a dyn Lookahead, view: &'a View, made: &'a Cell<usize>) -> Self {
+    fn new(planner: &'a dyn Lookahead, view: &'a Catalogs, made: &'a Cell<usize>) -> Self {
         Self { planner, view, schema: None, around: Vec::new(), made, failed: None }
     }
 

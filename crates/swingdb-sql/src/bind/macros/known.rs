@@ -2,13 +2,13 @@
 
 use swingdb_store::{Macro, MacroKind};
 
-use crate::bind::catalogs::View;
+use crate::bind::catalogs::Catalogs;
 
 /// The kinds of macros.
 pub const KINDS: [MacroKind; 2] = [MacroKind::Scalar, MacroKind::Table];
 
 /// Names and kinds of all macros, as SHOW FUNCTIONS lists functions.
-pub fn names(view: &View) -> Vec<(String, &'static str)> {
+pub fn names(view: &Catalogs) -> Vec<(String, &'static str)> {
     each(view).into_iter().map(|(_, _, one)| (one.name.clone(), kind(one.kind))).collect()
 }
 
@@ -21,7 +21,7 @@ pub fn kind(kind: MacroKind) -> &'static str {
 }
 
 /// The macros of all databases, with the names of their databases and schemas.
-pub fn each(view: &View) -> Vec<(String, String, std::sync::Arc<Macro>)> {
+pub fn each(view: &Catalogs) -> Vec<(String, String, std::sync::Arc<Macro>)> {
     let mut all = Vec::new();
     for source in view.temp.iter().chain([&view.main]).chain(view.attached.values()) {
         for schema in source.catalog.schema_names() {

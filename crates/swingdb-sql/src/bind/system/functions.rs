@@ -5,7 +5,7 @@
 
 use datafusion::execution::session_state::SessionState;
 
-use crate::bind::catalogs::View;
+use crate::bind::catalogs::Catalogs;
 use crate::bind::functions::stand_ins;
 use crate::bind::macros::known;
 use crate::bind::system::names::{FUNCTIONS, SCALARS};
@@ -48,7 +48,7 @@ pub const INTERNAL: [&str; 32] = [
 ];
 
 /// Names and kinds: `scalar`, `aggregate`, `window`, `table`, `macro`, `table macro`; in order.
-pub fn all(view: &View, engine: &SessionState) -> Vec<(String, &'static str)> {
+pub fn all(view: &Catalogs, engine: &SessionState) -> Vec<(String, &'static str)> {
     let mut all = known::names(view);
     let aggregates = engine.aggregate_functions();
     let of_rows = engine.scalar_functions().keys().chain(engine.higher_order_functions().keys());

@@ -15,15 +15,15 @@ use swingdb_common::error::Result;
 use swingdb_store::{Commented, Macro, MacroKind, Sequence, Table, View as StoredView};
 
 use crate::ast::names::SCHEMA;
-use crate::bind::catalogs::{Source, View};
+use crate::bind::catalogs::{Catalogs, Source};
 
 /// What a name stands for in a view, as something to scan.
 pub(crate) type Provider<'a> =
-    dyn Fn(&View, &TableReference) -> Result<Arc<dyn TableProvider>> + 'a;
+    dyn Fn(&Catalogs, &TableReference) -> Result<Arc<dyn TableProvider>> + 'a;
 
 /// From where the tables of this module are made.
 pub(crate) struct Context<'a> {
-    pub(crate) view: &'a View,
+    pub(crate) view: &'a Catalogs,
     pub(crate) state: &'a SessionState,
     pub(crate) provider: &'a Provider<'a>,
 }

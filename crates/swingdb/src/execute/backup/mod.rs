@@ -15,7 +15,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`text::backup`](swingdb_sql::text::backup) | the statements |
+//! | `text::backup` of `swingdb-sql` | the statements |
 //! | [`script`] | the statements that make what a catalog has, and in which order |
 //! | [`force`] | CREATE FORCE VIEW |
 //! | [`files`] | names of data files; values that Parquet has no type for |

@@ -82,17 +82,19 @@ fn run(
         let rows = source.append(session, txn, &named.target)?;
         return Ok(Outcome::changed("INSERT", rows));
     }
-    let mut kept = session.kept("INSERT")?;
-    let batches = kept.over(source).collect::<Result<Vec<RecordBatch>>>()?;
+    let mut collected = session.collected("INSERT")?;
+    let batches = collected.over(source).collect::<Result<Vec<RecordBatch>>>()?;
     let batches = txn.with_generated(schema, name, batches)?;
     let (rows, changed) = match &rule {
-        Some(rule) => on_conflict::apply(session, txn, named, rule, batches, params, &mut kept)?,
+        Some(rule) => {
+            on_conflict::apply(session, txn, named, rule, batches, params, &mut collected)?
+        }
         None => (txn.append(schema, name, &batches)?, batches),
     };
     let mut outcome = Outcome::changed("INSERT", rows);
     if let Some(items) = &insert.returning {
         let list = Returning::new(named, items, with);
-        outcome.rows = Some(list.run(session, params, changed, &mut kept)?);
+        outcome.rows = Some(list.run(session, params, changed, &mut collected)?);
     }
     Ok(outcome)
 }

@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::cast::convert::Origin;
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::memory::Kept;
+use swingdb_common::runtime::memory::Collected;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::quoted;
@@ -80,16 +80,16 @@ pub(crate) fn merge(
         plan.check_sides(session, merge, with, params)?;
         let logical = session.plan(&build::statement(plan.query(merge, with)?, None), params)?;
         let mut work = Work::new(session, &plan)?;
-        let mut kept = session.kept("MERGE")?;
-        for batch in kept.over(session.run(logical)?) {
+        let mut collected = session.collected("MERGE")?;
+        for batch in collected.over(session.run(logical)?) {
             work.take(&batch?)?;
         }
         let done = work.apply(txn)?;
         let mut outcome = Outcome::changed("MERGE", done.rows);
         if let Some(items) = returning(merge)? {
             let list = Returning::new(&plan.named, items, with);
-            let changed = done.changed(txn, &plan.named, &mut kept)?;
-            outcome.rows = Some(list.run(session, params, changed, &mut kept)?);
+            let changed = done.changed(txn, &plan.named, &mut collected)?;
+            outcome.rows = Some(list.run(session, params, changed, &mut collected)?);
         }
         Ok(outcome)
     })
@@ -455,10 +455,15 @@ struct Done {
 
 impl Done {
     /// Inserted rows, updated rows as they are now, deleted rows as they were.
-    fn changed(self, txn: &WriteTxn, named: &Named, kept: &mut Kept) -> Result<Vec<RecordBatch>> {
+    fn changed(
+        self,
+        txn: &WriteTxn,
+        named: &Named,
+        collected: &mut Collected,
+    ) -> Result<Vec<RecordBatch>> {
         let mut all = self.inserted;
         let updated = self.updated.as_slice();
-        all.extend(Changed::rows(&txn.view(), &named.target, updated, kept)?);
+        all.extend(Changed::rows(&txn.view(), &named.target, updated, collected)?);
         all.push(self.deleted);
         Ok(all)
     }

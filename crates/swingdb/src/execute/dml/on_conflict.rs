@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::cast::convert::show;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::floats::canonical;
-use swingdb_common::runtime::memory::Kept;
+use swingdb_common::runtime::memory::Collected;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::{last_part, quoted};
 use swingdb_sql::text::parameters::Params;
@@ -197,7 +197,7 @@ pub(crate) fn apply(
     rule: &Rule,
     batches: Vec<RecordBatch>,
     params: &Params,
-    kept: &mut Kept,
+    collected: &mut Collected,
 ) -> Result<(u64, Vec<RecordBatch>)> {
     let Target { schema, name, table } = &named.target;
     let mut keys = Keys::new(table, &rule.constraints)?;
@@ -221,7 +221,7 @@ pub(crate) fn apply(
         let ids =
             update_existing(session, txn, named, sets, selection.as_deref(), &meeting, params)?;
         rows += ids.len() as u64;
-        changed.extend(Changed::rows(&txn.view(), &named.target, &ids, kept)?);
+        changed.extend(Changed::rows(&txn.view(), &named.target, &ids, collected)?);
     }
     if !fresh.is_empty() {
         rows += txn.append(schema, name, &fresh)?;
@@ -370,8 +370,8 @@ fn update_existing(
         [(OLD.to_string(), old.schema(), vec![old]), (NEW.to_string(), new.schema(), vec![new])];
     let plan = session.plan_with(&build::statement(query, None), params, &extra)?;
     let schema = set_schema(named, sets);
-    let mut kept = session.kept("INSERT")?;
-    let found = kept.over(session.run(plan)?);
+    let mut collected = session.collected("INSERT")?;
+    let found = collected.over(session.run(plan)?);
     let zone = session.zone();
     let rows = collect(found, |columns, rows| convert_sets(columns, &schema, rows, zone))?;
     apply_sets(txn, &named.target, sets, &rows)?;

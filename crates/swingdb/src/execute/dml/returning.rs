@@ -8,7 +8,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{SelectItem, With};
 use swingdb_common::cast::convert::nullable;
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::memory::Kept;
+use swingdb_common::runtime::memory::Collected;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::quoted;
 use swingdb_sql::text::parameters::Params;
@@ -32,7 +32,7 @@ impl Changed {
         catalog: &Catalog,
         target: &Target,
         ids: &[RowId],
-        kept: &mut Kept,
+        collected: &mut Collected,
     ) -> Result<Vec<RecordBatch>> {
         let place = QualifiedName { schema: target.schema.clone(), name: target.name.clone() };
         let table = find_table(catalog, &place)?
@@ -41,7 +41,7 @@ impl Changed {
         let all: Vec<usize> = (0..table.columns().len()).collect();
         let rows = |ids: &[RowId]| {
             let rows = table.take(ids, &all)?;
-            kept.add(&rows)?;
+            collected.add(&rows)?;
             Ok(rows)
         };
         match ids {
@@ -69,7 +69,7 @@ impl<'a> Returning<'a> {
         session: &Session,
         params: &Params,
         rows: Vec<RecordBatch>,
-        kept: &mut Kept,
+        collected: &mut Collected,
     ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
         let relation = build::table(&[RETURNED], &self.named.alias);
         let mut query = build::select(self.items.to_vec(), vec![build::from(relation)], None)?;
@@ -81,7 +81,7 @@ impl<'a> Returning<'a> {
         let schema = stream.schema();
         // A result that is too large is an error while the statement can still be undone.
         let mut meter = session.limits().meter();
-        let counted = kept.over(stream).map(|batch| {
+        let counted = collected.over(stream).map(|batch| {
             let batch = batch?;
             meter.as_mut().map_or(Ok(()), |meter| meter.count(&batch))?;
             Ok(batch)

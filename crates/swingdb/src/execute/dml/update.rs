@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::memory::Kept;
+use swingdb_common::runtime::memory::Collected;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::build;
 use swingdb_sql::scan::table::ROWID_COLUMN;
@@ -104,15 +104,15 @@ pub(crate) fn update(
         let named = update_target(session, &txn.view(), update)?;
         let sets = sets(&named.target.table, &update.assignments, &named.names())?;
         let query = update_query(&named, update, &sets, with)?;
-        let mut kept = session.kept("UPDATE")?;
-        let rows = changed_rows(session, &named, query, &sets, params, &mut kept)?;
+        let mut collected = session.collected("UPDATE")?;
+        let rows = changed_rows(session, &named, query, &sets, params, &mut collected)?;
         let changed = apply(txn, &named.target, &sets, &rows)?;
         let mut outcome = Outcome::changed("UPDATE", changed);
         if let Some(items) = &update.returning {
             let ids = rows.ids.as_slice();
-            let now = Changed::rows(&txn.view(), &named.target, ids, &mut kept)?;
+            let now = Changed::rows(&txn.view(), &named.target, ids, &mut collected)?;
             let list = Returning::new(&named, items, with);
-            outcome.rows = Some(list.run(session, params, now, &mut kept)?);
+            outcome.rows = Some(list.run(session, params, now, &mut collected)?);
         }
         Ok(outcome)
     })
@@ -139,7 +139,7 @@ fn changed_rows(
     query: Query,
     sets: &[Set],
     params: &Params,
-    kept: &mut Kept,
+    collected: &mut Collected,
 ) -> Result<RowSet> {
     let plan = session.plan(&build::statement(query, None), params)?;
     let schema = set_schema(named, sets);
@@ -147,7 +147,7 @@ fn changed_rows(
     for (given, field) in plan.schema().fields().iter().skip(1).zip(schema.fields()) {
         check_assignable(given.data_type(), field.data_type(), field.name())?;
     }
-    let (found, zone) = (kept.over(session.run(plan)?), session.zone());
+    let (found, zone) = (collected.over(session.run(plan)?), session.zone());
     collect(found, |columns, rows| convert_sets(columns, &schema, rows, zone))
 }
 
@@ -206,13 +206,13 @@ pub(crate) fn delete(
         }
         let query = delete_query(&named, delete, with)?;
         let plan = session.plan(&build::statement(query, None), params)?;
-        let mut kept = session.kept("DELETE")?;
-        let ids = collect_ids(kept.over(session.run(plan)?))?;
+        let mut collected = session.collected("DELETE")?;
+        let ids = collect_ids(collected.over(session.run(plan)?))?;
         let mut outcome = Outcome::changed("DELETE", 0);
         if let Some(items) = &delete.returning {
-            let before = Changed::rows(&txn.view(), &named.target, ids.as_slice(), &mut kept)?;
+            let before = Changed::rows(&txn.view(), &named.target, ids.as_slice(), &mut collected)?;
             let list = Returning::new(&named, items, with);
-            outcome.rows = Some(list.run(session, params, before, &mut kept)?);
+            outcome.rows = Some(list.run(session, params, before, &mut collected)?);
         }
         if !ids.is_empty() {
             outcome.rows_changed = Some(txn.delete_rows(schema, name, &ids)?);

@@ -4,10 +4,10 @@ use datafusion::common::TableReference;
 use swingdb_common::error::{Error, Result};
 use swingdb_sql::ast::create::{create_table, create_view};
 use swingdb_sql::ast::names::SCHEMA;
-use swingdb_sql::bind::catalogs::{Found, View};
+use swingdb_sql::bind::catalogs::{Catalogs, Found};
 
 /// The statement that makes what `name` stands for.
-pub(crate) fn text(view: &View, name: &TableReference) -> Result<String> {
+pub(crate) fn text(view: &Catalogs, name: &TableReference) -> Result<String> {
     let schema = name.schema().filter(|schema| !schema.eq_ignore_ascii_case(SCHEMA));
     match view.find(name)? {
         Some(Found::Table { table, .. }) => Ok(create_table(schema, &table)),

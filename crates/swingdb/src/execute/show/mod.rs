@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
 use swing::AreaInfo;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::types::sql_names::field_type;
-use swingdb_sql::bind::catalogs::{Found, Source, View, match_name};
+use swingdb_sql::bind::catalogs::{Catalogs, Found, Source, match_name};
 use swingdb_sql::bind::pivots;
 use swingdb_sql::planner::Planner;
 use swingdb_sql::text::parameters::Params;
@@ -246,7 +246,7 @@ fn describe(session: &Session, name: &ObjectName) -> Result<QueryResult> {
 type Key = Option<&'static str>;
 
 fn keys_and_defaults(
-    view: &View,
+    view: &Catalogs,
     name: &TableReference,
     columns: usize,
 ) -> Result<(Vec<Key>, Vec<Option<String>>)> {

@@ -8,7 +8,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`text::sequences`](swingdb_sql::text::sequences) | the statements |
+//! | `text::sequences` of `swingdb-sql` | the statements |
 //! | [`define`] | CREATE, ALTER, DROP, SHOW |
 //! | [`bind::sequences`](swingdb_sql::bind::sequences) | which sequences a statement means |
 //! | [`session::sequences`](crate::session::sequences) | `nextval` and `currval` |
