@@ -38,11 +38,13 @@ ALLOWED: dict[str, set[str]] = {
     "swingdb-common": {"swing", "swing-tier"},
     "swingdb-store": {"swingdb-common", "swing", "swing-malloc", "swing-tier"},
     "swingdb-functions": {"swingdb-common"},
+    "swingdb-operators": {"swingdb-common"},
     "swingdb-files": {"swingdb-common", "swingdb-functions"},
     "swingdb": {
         "swingdb-common",
         "swingdb-store",
         "swingdb-functions",
+        "swingdb-operators",
         "swingdb-files",
         "swing",
         "swing-malloc",
