@@ -1,6 +1,7 @@
 //! The join against nested loops over random rows; and its workers, its memory, its limits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
@@ -22,10 +23,11 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::test::exec::BlockingExec;
 use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
 use datafusion::prelude::SessionConfig;
 use fastrand::Rng;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use swingdb_operators::shared_join::SharedHashJoinExec;
 
 const JOIN_TYPES: [JoinType; 10] = [
@@ -236,10 +238,9 @@ struct Case {
 }
 
 impl Case {
-    fn new(random: &mut Rng, sizes: &[usize]) -> Result<Self> {
+    fn new(random: &mut Rng, sizes: [&[usize]; 2], batch_rows: &[usize]) -> Result<Self> {
         let kinds = (0..random.usize(1..4)).map(|_| random.usize(..KEY_KINDS)).collect::<Vec<_>>();
-        let mut rows = || sizes[random.usize(..sizes.len())];
-        let (left_rows, right_rows) = (rows(), rows());
+        let [left_rows, right_rows] = sizes.map(|sizes| sizes[random.usize(..sizes.len())]);
         let left = side("l", &kinds, left_rows, random);
         let right = side("r", &kinds, right_rows, random);
         let join_type = JOIN_TYPES[random.usize(..JOIN_TYPES.len())];
@@ -288,7 +289,7 @@ impl Case {
             join: shared(&join),
             expected: nested_loops(&left, &right, kinds.len(), join_type, null_equality, filtered),
             probe_rows,
-            batch_rows: BATCH_ROWS[random.usize(..BATCH_ROWS.len())],
+            batch_rows: batch_rows[random.usize(..batch_rows.len())],
             threads: random.usize(1..5),
         })
     }
@@ -333,8 +334,13 @@ fn seed() -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn joins_give_the_rows_of_nested_loops() -> Result<()> {
     let mut random = Rng::with_seed(seed());
+    let sizes: &[usize] = &[0, 1, 5, 40, 150];
     for _ in 0..3000 {
-        Case::new(&mut random, &[0, 1, 5, 40, 150])?.check().await?;
+        Case::new(&mut random, [sizes, sizes], &BATCH_ROWS)?.check().await?;
+    }
+    // Tables of several parts.
+    for _ in 0..30 {
+        Case::new(&mut random, [&[20_000, 70_000], &[0, 60]], &[100, 8192])?.check().await?;
     }
     Ok(())
 }
@@ -448,6 +454,27 @@ async fn limits_and_empty_projections_are_kept() -> Result<()> {
     let counted = shared(&join.join().with_projection(Some(vec![]))?);
     let found = collect_partitioned(counted, context(10, 2)).await?;
     assert_eq!(found.iter().flatten().map(RecordBatch::num_rows).sum::<usize>(), 100_000);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_build_ends_with_the_last_partition() -> Result<()> {
+    let probe = numbered(4000, 4000, 2, false);
+    let endless = Arc::new(BlockingExec::new(probe.schema(), 3));
+    let refs = endless.refs();
+    let join = join_by_k(endless, probe, JoinType::Inner)?;
+    let mut streams = (0..2)
+        .map(|partition| join.execute(partition, context(8192, 2)))
+        .collect::<Result<Vec<_>>>()?;
+    for stream in &mut streams {
+        assert!(futures::poll!(stream.next()).is_pending());
+    }
+    assert!(refs.strong_count() > 1);
+    drop(streams);
+    // The plan is alive, and has one reference itself.
+    while refs.strong_count() > 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     Ok(())
 }
 

@@ -62,7 +62,7 @@ impl BoundsOfKeys {
     }
 }
 
-/// Whether a comparison with a bound is cheap, and agrees with what the accumulators find.
+/// Whether comparing with a bound is cheap, and orders values as the accumulators do.
 fn is_ordered(data_type: &DataType) -> bool {
     use DataType as D;
     data_type.is_integer()

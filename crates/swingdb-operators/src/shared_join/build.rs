@@ -28,13 +28,13 @@ use super::visited::Visited;
 use super::workers::{failed, in_parallel};
 
 /// Rows that are hashed and scattered at a time.
-const SCATTER_ROWS: usize = 1 << 16;
+const SCATTER_ROWS: usize = 1 << 15;
 /// Rows of a part: its directory and entries fit a processor's second-level cache.
-const PART_ROWS: usize = 1 << 16;
+const PART_ROWS: usize = 1 << 14;
 /// More parts would not fit the first-level cache while rows are scattered.
 const MAX_PART_BITS: u32 = 8;
 
-/// What the build needs.
+/// Parameters of the build.
 pub(crate) struct Build {
     pub(crate) schema: SchemaRef,
     /// The keys, in the columns of the build side.
@@ -62,7 +62,6 @@ pub(crate) struct Density {
 impl Density {
     fn allows(&self, span: u32, rows: usize) -> bool {
         let numbers = span as usize + 1;
-        // A few rows do not justify an array that is much larger than the rows' hash table.
         numbers <= self.small_range || rows as f64 > numbers as f64 * self.least_share
     }
 }
@@ -79,7 +78,7 @@ pub(crate) struct BuildSide {
     _reservation: Vec<MemoryReservation>,
 }
 
-/// What one task collected.
+/// The rows that one task collected.
 struct Collected {
     batches: Vec<RecordBatch>,
     /// For each batch, the keys that are not columns of it.
@@ -398,7 +397,7 @@ mod tests {
 
     #[test]
     fn parts_grow_with_the_rows() {
-        let bits = [0, 1, 65_536, 65_537, 1 << 20, 1 << 30].map(part_bits);
-        assert_eq!(bits, [0, 0, 0, 1, 4, 8]);
+        let bits = [0, 1, 16_384, 16_385, 1 << 20, 1 << 30].map(part_bits);
+        assert_eq!(bits, [0, 0, 0, 1, 6, 8]);
     }
 }

@@ -40,7 +40,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// [module documentation](crate::shared_join).
 #[derive(Debug)]
 pub struct SharedHashJoinExec {
-    /// What is joined and how. It is asked for everything but rows.
+    /// The join as the engine describes it. It answers for everything but rows.
     join: HashJoinExec,
     execution: Mutex<Execution>,
     metrics: ExecutionPlanMetricsSet,

@@ -1,4 +1,4 @@
-//! What EXPLAIN ANALYZE shows of a join.
+//! The metrics of a join, which EXPLAIN ANALYZE shows.
 
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,

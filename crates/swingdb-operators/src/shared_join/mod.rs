@@ -9,8 +9,8 @@
 //! 3. **Scatter.** Workers take ranges of rows, hash the keys, and sort the rows by the top bits of
 //!    the hash, or of the key where keys are dense whole numbers. The result is a list of rows for
 //!    each *part* of the table.
-//! 4. **Build.** Workers take parts. A part is small enough for a processor's cache, and nobody
-//!    else writes it, so that building needs no lock and no atomic operation.
+//! 4. **Build.** Workers take parts. A part is small enough for a processor's cache, and only
+//!    one worker writes it, so that building needs no lock and no atomic operation.
 //! 5. **Publish.** The least and greatest keys, and the table itself, become a condition for the
 //!    scans of the probe side.
 //! 6. **Probe.** Each partition of the probe side streams through the table as it comes.

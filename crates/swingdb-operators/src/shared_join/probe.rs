@@ -29,11 +29,11 @@ pub(crate) type Building =
 /// One execution of a join, held by its probing partitions. The build ends with the last of them.
 pub(crate) struct Running {
     pub(crate) building: Building,
-    /// Probing partitions that have not come to their end.
+    /// Probing partitions that have not ended.
     pub(crate) probing: AtomicUsize,
 }
 
-/// What a partition needs to probe.
+/// The probing of one partition.
 pub(crate) struct Probe {
     pub(crate) running: Arc<Running>,
     /// The probe side's rows; `None` when they are all seen.

@@ -1,7 +1,7 @@
-//! What scans of the probe side learn from the build side: [`Published`].
+//! The condition that scans of the probe side get from the build side: [`Published`].
 //!
-//! A scan that knows the least and greatest keys skips segments; one that knows the keys drops rows
-//! before it reads other columns. The condition never drops a row that has a partner.
+//! A scan that knows the least and greatest keys skips segments; a scan that knows the keys drops
+//! rows before it reads other columns. The condition never drops a row that has a partner.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -21,7 +21,7 @@ const ROWS_OF_THREAD: usize = 4096;
 const MOST_THREADS: usize = 16;
 
 /// Replaces the engine's hash joins by [`SharedHashJoinExec`] where several threads build a table
-/// faster than one. Stands right behind the rule that chooses the build side, and before the one
+/// faster than one. Stands right behind the rule that chooses the build side, and before the rule
 /// that collects or repartitions it.
 #[derive(Debug, Default)]
 pub struct SharedJoins;
@@ -56,9 +56,6 @@ impl PhysicalOptimizerRule for SharedJoins {
 
 /// From how many rows on a table is built by `threads` threads. `None` for a single thread.
 pub fn least_build_rows(threads: usize) -> Option<usize> {
-    if let Some(n) = std::env::var("SHARED_JOIN_LEAST").ok().and_then(|n| n.parse().ok()) {
-        return (threads > 1).then_some(n);
-    }
     (threads > 1).then(|| threads.min(MOST_THREADS) * ROWS_OF_THREAD)
 }
 
@@ -69,7 +66,7 @@ fn pays(join: &HashJoinExec, least: usize) -> bool {
     is_bounded && most.is_none_or(|rows| (least..=MOST_ROWS).contains(&rows))
 }
 
-/// The most rows that a plan can have, if statistics say so for sure.
+/// The most rows that a plan can have, if the statistics are exact.
 fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
     let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
     if let Precision::Exact(rows) = known.num_rows {

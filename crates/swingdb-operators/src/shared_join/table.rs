@@ -154,7 +154,7 @@ impl Table {
         }
     }
 
-    /// Lists the first pair of each span, and shortens the span by what was looked at.
+    /// Lists the first pair of each span, and drops the entries seen from the span.
     pub(crate) fn first_pairs(&self, values: &[u64], spans: &mut [Span], pairs: &mut Pairs) {
         for span in spans {
             let before = pairs.len();
@@ -210,7 +210,7 @@ pub(crate) struct Scattered {
 }
 
 impl Scattered {
-    /// Sorts rows numbered from `first` by `value >> shift`, and leaves out those that are not
+    /// Sorts rows numbered from `first` by `value >> shift`, and leaves out the rows that are not
     /// `valid`. The rows of a part keep their order.
     pub(crate) fn new(
         values: &[u64],

@@ -56,7 +56,7 @@ where
     Ok(Done { results, workers })
 }
 
-/// The error for a task that did not come to its end.
+/// The error for a task that did not finish.
 pub(crate) fn failed(error: tokio::task::JoinError) -> DataFusionError {
     match error.try_into_panic() {
         Ok(payload) => std::panic::resume_unwind(payload),
