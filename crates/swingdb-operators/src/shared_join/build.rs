@@ -31,6 +31,9 @@ use super::workers::{failed, in_parallel};
 const SCATTER_ROWS: usize = 1 << 15;
 /// Rows of a part: its directory and entries fit a processor's second-level cache.
 const PART_ROWS: usize = 1 << 14;
+/// Numbers of a range for each row, above which the hash table is much smaller than the array, and
+/// so more of it is in the processor's caches.
+const SPARSE: usize = 32;
 /// More parts would not fit the first-level cache while rows are scattered.
 const MAX_PART_BITS: u32 = 8;
 
@@ -53,7 +56,7 @@ pub(crate) struct Build {
 /// When whole numbers get an array instead of a hash table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Density {
-    /// A smaller range always does.
+    /// A smaller range does, unless [`SPARSE`].
     pub(crate) small_range: usize,
     /// A larger one does where this share of its numbers occurs.
     pub(crate) least_share: f64,
@@ -62,7 +65,8 @@ pub(crate) struct Density {
 impl Density {
     fn allows(&self, span: u32, rows: usize) -> bool {
         let numbers = span as usize + 1;
-        numbers <= self.small_range || rows as f64 > numbers as f64 * self.least_share
+        let is_small = numbers <= self.small_range && numbers / SPARSE <= rows;
+        is_small || rows as f64 > numbers as f64 * self.least_share
     }
 }
 
