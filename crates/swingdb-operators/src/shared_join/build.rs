@@ -31,9 +31,9 @@ use super::workers::{failed, in_parallel};
 const SCATTER_ROWS: usize = 1 << 15;
 /// Rows of a part: its directory and entries fit a processor's second-level cache.
 const PART_ROWS: usize = 1 << 14;
-/// Numbers of a range for each row, above which the hash table is much smaller than the array, and
-/// so more of it is in the processor's caches.
-const SPARSE: usize = 32;
+/// Numbers of a range for each row, above which clearing the array takes longer than its faster
+/// look-ups save.
+const SPARSE: usize = 512;
 /// More parts would not fit the first-level cache while rows are scattered.
 const MAX_PART_BITS: u32 = 8;
 
