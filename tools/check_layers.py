@@ -38,8 +38,15 @@ ALLOWED: dict[str, set[str]] = {
     "swingdb-common": {"swing", "swing-tier"},
     "swingdb-store": {"swingdb-common", "swing", "swing-malloc", "swing-tier"},
     "swingdb-functions": {"swingdb-common"},
+    "swingdb-operators": set(),
     "swingdb-files": {"swingdb-common", "swingdb-functions"},
-    "swingdb-sql": {"swingdb-common", "swingdb-store", "swingdb-functions", "swingdb-files"},
+    "swingdb-sql": {
+        "swingdb-common",
+        "swingdb-store",
+        "swingdb-functions",
+        "swingdb-operators",
+        "swingdb-files",
+    },
     "swingdb": {
         "swingdb-common",
         "swingdb-store",

@@ -80,9 +80,10 @@ fn view_of(txn: &WriteTxn) -> Catalogs {
     }
 }
 
-/// The clauses that this module compiles, as errors name them.
+/// A condition on rows, as errors name it.
 const CHECK: &str = "CHECK";
-pub(crate) const GENERATED: &str = "GENERATED ALWAYS AS";
+/// The clause of a computed column, as errors name it.
+pub const GENERATED: &str = "GENERATED ALWAYS AS";
 
 /// A condition as the query engine understands it.
 pub struct Condition {
@@ -105,17 +106,17 @@ impl Condition {
     }
 
     /// The type of its value.
-    pub(crate) fn data_type(&self) -> Result<DataType> {
+    pub fn data_type(&self) -> Result<DataType> {
         Ok(self.expr.get_type(&self.schema)?)
     }
 
     /// The field of its value.
-    pub(crate) fn field(&self) -> Result<FieldRef> {
+    pub fn field(&self) -> Result<FieldRef> {
         Ok(self.expr.to_field(&self.schema)?.1)
     }
 
     /// An expression on the columns of one row, which has one value at any time.
-    pub(crate) fn of_row(
+    pub fn of_row(
         view: &mut Catalogs,
         table: &str,
         schema: &SchemaRef,

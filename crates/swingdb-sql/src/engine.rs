@@ -23,6 +23,7 @@ use swingdb_functions::aggregates::average::exact_average;
 use swingdb_functions::aggregates::extremes::{greatest_of_groups, least_of_groups};
 use swingdb_functions::aggregates::sum::checked_sum;
 use swingdb_functions::bounded::MemoryLeft;
+use swingdb_operators::shared_join::SharedJoins;
 
 use crate::analyze::asof;
 use crate::analyze::asof::AsofJoins;
@@ -58,10 +59,6 @@ use crate::physical::sorted_limits::WholeOrder;
 use crate::plan::aggregate_calls::Aggregates;
 use crate::plan::operators::Operators;
 
-/// Bytes of the smaller side of a join up to which it is put into one hash table for all threads.
-const COLLECTED_BYTES: usize = 96 << 20;
-/// Its rows, where bytes are not known.
-const COLLECTED_ROWS: usize = 2_000_000;
 /// Range of whole keys up to which a join uses an array instead of a hash table: 4 bytes a key.
 const ARRAY_KEYS: usize = 8 << 20;
 /// Share of a wider range that must be taken for that.
@@ -171,6 +168,10 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             None if rule.name() == FromStatistics::NAME => {
                 rules.push(Arc::new(FromStatistics(rule)) as _);
             }
+            // Behind the choice of the build side, before sides are collected or repartitioned.
+            None if rule.name() == "join_selection" => {
+                rules.extend([rule, Arc::new(SharedJoins) as _]);
+            }
             None if rule.name() == SettledOrder::NAME => {
                 rules.push(Arc::new(SettledOrder(rule)) as _);
             }
@@ -232,10 +233,10 @@ fn default_config(threads: usize) -> SessionConfig {
     options.execution.time_zone = Some(Zone::UTC.to_string());
     // An ORDER BY is left out where nobody sees the order, not in each query of FROM.
     options.sql_parser.enable_subquery_sort_elimination = false;
-    // The larger side of a join is only cut into partitions where the smaller one is large: cutting
-    // costs more than building one hash table alone.
-    options.optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES;
-    options.optimizer.hash_join_single_partition_threshold_rows = COLLECTED_ROWS;
+    // No side of a join is cut into partitions: that costs more than building one table, which
+    // all threads do where it is large (SharedJoins).
+    options.optimizer.hash_join_single_partition_threshold = usize::MAX;
+    options.optimizer.hash_join_single_partition_threshold_rows = usize::MAX;
     options.execution.perfect_hash_join_small_build_threshold = ARRAY_KEYS;
     options.execution.perfect_hash_join_min_key_density = ARRAY_DENSITY;
     // The engine derives whether `x IS TRUE` can be NULL in two ways that differ.

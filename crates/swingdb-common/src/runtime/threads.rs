@@ -219,7 +219,7 @@ impl Drop for OwnThreads {
 }
 
 /// Runs `work` on a thread of its own, so that this one can stop waiting for it when the statement
-/// is to end: `work` then ends at its next [checkpoint](crate::sql::interrupt::checkpoint).
+/// is to end: `work` then ends at its next [checkpoint](super::cancel::checkpoint).
 pub fn aside<T: Send + 'static>(
     token: &CancelToken,
     work: impl FnOnce() -> Result<T> + Send + 'static,

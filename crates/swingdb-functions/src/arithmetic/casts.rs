@@ -2,7 +2,7 @@
 //!
 //! A fraction is rounded where the engine would cut it off: `CAST(3.7 AS INTEGER)` is 4, as it is
 //! when 3.7 is stored in a column of whole numbers; and so on
-//! ([`prepare`](crate::sql::write::prepare)). [`wrapped`] puts a function around what is cast, and
+//! (`swingdb_common::cast::normalize`). [`wrapped`] puts a function around what is cast, and
 //! one around the cast where it must be [`kept`]; the cast itself stays the engine's. JSON that is
 //! cast to a list, struct or map is read as JSON.
 

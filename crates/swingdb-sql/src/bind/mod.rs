@@ -34,7 +34,7 @@ pub mod sequences;
 pub(crate) mod shadowed;
 pub(crate) mod struct_stars;
 pub mod system;
-pub(crate) mod types;
+pub mod types;
 pub(crate) mod unpivot;
 
 use datafusion::sql::sqlparser::ast::Statement;

@@ -18,7 +18,7 @@ use crate::bind::catalogs::{Catalogs, Source, match_name};
 use crate::text::parser::parse_type;
 
 /// Puts the types that names stand for in their place.
-pub(crate) fn resolve(view: &Catalogs, statement: &mut Statement) -> Result<()> {
+pub fn resolve(view: &Catalogs, statement: &mut Statement) -> Result<()> {
     match statement {
         Statement::CreateTable(create) => columns(view, &mut create.columns)?,
         Statement::AlterTable(alter) => {
@@ -47,7 +47,7 @@ fn columns(view: &Catalogs, columns: &mut [ColumnDef]) -> Result<()> {
 }
 
 struct Casts<'a> {
-    view: &'a View,
+    view: &'a Catalogs,
     done: Result<()>,
 }
 
@@ -69,7 +69,7 @@ impl VisitorMut for Casts<'_> {
 }
 
 /// Puts the type that a name stands for in its place, also inside of others.
-pub(crate) fn resolve_type(view: &Catalogs, data_type: &mut DataType) -> Result<()> {
+pub fn resolve_type(view: &Catalogs, data_type: &mut DataType) -> Result<()> {
     match data_type {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             // What every database knows goes first: no type can be called so.

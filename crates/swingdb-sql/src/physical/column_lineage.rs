@@ -12,6 +12,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
+use swingdb_operators::shared_join::SharedHashJoinExec;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -47,7 +48,8 @@ fn origin(node: &dyn ExecutionPlan, place: usize, index: usize) -> Option<Expr> 
         return projection.expr().get(index).map(|made| Arc::clone(&made.expr));
     }
     let child = Arc::clone(node.children().get(place)?);
-    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+    let shared = node.downcast_ref::<SharedHashJoinExec>().map(SharedHashJoinExec::join);
+    if let Some(join) = shared.or_else(|| node.downcast_ref::<HashJoinExec>()) {
         let index = join.projection.as_ref().map_or(Some(index), |p| p.get(index).copied())?;
         return join_origin(join, place, index);
     }

@@ -115,7 +115,7 @@ pub fn parse_expression(sql: &str) -> Result<Expr> {
 }
 
 /// Parses the text of a type.
-pub(crate) fn parse_type(sql: &str) -> Result<DataType> {
+pub fn parse_type(sql: &str) -> Result<DataType> {
     if sql == "ENUM()" {
         return Ok(DataType::Enum(Vec::new(), None));
     }

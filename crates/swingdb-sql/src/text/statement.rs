@@ -197,17 +197,17 @@ pub struct DropSequence {
 
 /// `CREATE [OR REPLACE] TYPE [IF NOT EXISTS] name AS ...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CreateType {
-    pub(crate) or_replace: bool,
-    pub(crate) if_not_exists: bool,
-    pub(crate) temporary: bool,
-    pub(crate) name: ObjectName,
-    pub(crate) what: Named,
+pub struct CreateType {
+    pub or_replace: bool,
+    pub if_not_exists: bool,
+    pub temporary: bool,
+    pub name: ObjectName,
+    pub what: Named,
 }
 
 /// What a type's name stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Named {
+pub enum Named {
     Type(DataType),
     /// An ENUM of the texts that a query gives, in their order.
     EnumOf(Box<Query>),
@@ -215,9 +215,9 @@ pub(crate) enum Named {
 
 /// `DROP TYPE [IF EXISTS] name, ... [CASCADE | RESTRICT]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DropType {
-    pub(crate) if_exists: bool,
-    pub(crate) names: Vec<ObjectName>,
+pub struct DropType {
+    pub if_exists: bool,
+    pub names: Vec<ObjectName>,
 }
 
 /// `EXPORT DATABASE [name TO] 'folder' [(option [value], ...)]`.

@@ -42,7 +42,7 @@ const OWN: [&str; 8] = [
 ];
 
 /// Options of the engine that change how fast it answers, or how EXPLAIN looks, and nothing else.
-const OF_ENGINE: [&str; 28] = [
+const OF_ENGINE: [&str; 26] = [
     "datafusion.execution.batch_size",
     "datafusion.execution.target_partitions",
     "datafusion.execution.time_zone",
@@ -59,8 +59,6 @@ const OF_ENGINE: [&str; 28] = [
     "datafusion.execution.parquet.pruning",
     "datafusion.execution.parquet.metadata_size_hint",
     "datafusion.execution.parquet.bloom_filter_on_read",
-    "datafusion.optimizer.hash_join_single_partition_threshold",
-    "datafusion.optimizer.hash_join_single_partition_threshold_rows",
     "datafusion.optimizer.repartition_aggregations",
     "datafusion.optimizer.repartition_joins",
     "datafusion.optimizer.repartition_windows",

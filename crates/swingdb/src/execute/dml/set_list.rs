@@ -11,8 +11,6 @@ use swingdb_sql::ast::names::{last_part, parts};
 use swingdb_store::{ColumnDef, Table};
 
 use crate::execute::target::{check_given, column, twice};
-use swingdb_sql::ast::build;
-use swingdb_sql::ast::names::{last_part, parts};
 
 /// A column (its index in the table) and the expression it gets.
 #[derive(Clone, Debug)]

@@ -1,0 +1,51 @@
+"""Joins that several threads build: which ones, and that they are the same with one thread."""
+
+from __future__ import annotations
+
+import pytest
+
+import swingdb
+
+
+def fill(con: swingdb.Connection) -> None:
+    con.execute("CREATE TABLE small AS SELECT i AS id, i * 2 AS x FROM range(50000) r(i)")
+    con.execute("CREATE TABLE large AS SELECT i AS id, i % 70000 AS k FROM range(300000) r(i)")
+    con.execute("CREATE TABLE tiny AS SELECT i AS id FROM range(100) r(i)")
+
+
+def plan(con: swingdb.Connection, query: str) -> str:
+    return str(con.sql(f"EXPLAIN {query}").fetchall())
+
+
+QUERY = "SELECT count(*), sum(x) FROM small JOIN large ON small.id = large.k"
+
+
+def test_large_build_sides_are_built_by_all_threads(con: swingdb.Connection) -> None:
+    fill(con)
+    con.execute("SET threads = 4")
+    assert "SharedHashJoinExec: join_type=Inner" in plan(con, QUERY)
+    assert "RepartitionExec: partitioning=Hash" not in plan(con, QUERY)
+    # A table of few rows is not worth it.
+    few = plan(con, "SELECT count(*) FROM tiny JOIN large ON tiny.id = large.k")
+    assert "HashJoinExec: mode=CollectLeft" in few and "Shared" not in few
+    rows = con.execute(QUERY).fetchall()
+    con.execute("SET threads = 1")
+    assert "SharedHashJoinExec" not in plan(con, QUERY)
+    assert con.execute(QUERY).fetchall() == rows
+
+
+def test_scans_of_the_other_side_learn_the_keys(con: swingdb.Connection) -> None:
+    fill(con)
+    con.execute("SET threads = 4")
+    query = "SELECT count(*) FROM small JOIN large ON small.id = large.id WHERE small.x < 30000"
+    shown = str(con.sql(f"EXPLAIN ANALYZE {query}").fetchall())
+    assert "SharedHashJoinExec" in shown and "DynamicFilter" in shown, shown
+    assert con.execute(query).fetchall() == [(15000,)]
+
+
+def test_a_join_beyond_the_memory_limit_says_so(con: swingdb.Connection) -> None:
+    con.execute("CREATE TABLE wide AS SELECT i AS id, i * 1000003 AS k FROM range(1000000) r(i)")
+    con.execute("SET threads = 4")
+    con.execute("SET memory_limit = '8MB'")
+    with pytest.raises(swingdb.Error, match="HashJoinInput|emory"):
+        con.execute("SELECT count(*) FROM wide a JOIN wide b ON a.k = b.k").fetchall()
