@@ -40,7 +40,10 @@ pub struct ForeignKey {
 }
 
 /// For tables of a schema with foreign keys: the schemas and names of their parents.
-pub(super) type References = BTreeMap<Arc<str>, Arc<[(Arc<str>, Arc<str>)]>>;
+pub(super) type References = BTreeMap<Arc<str>, Parents>;
+
+/// The schemas and names of the tables that one refers to.
+pub(super) type Parents = Arc<[(Arc<str>, Arc<str>)]>;
 
 impl ForeignKey {
     pub(super) fn write(&self, w: &mut Writer) {
@@ -81,7 +84,7 @@ impl ForeignKey {
 }
 
 /// What a table refers to, for the list of its schema.
-pub(super) fn references_of(table: &Table) -> Option<Arc<[(Arc<str>, Arc<str>)]>> {
+pub(super) fn references_of(table: &Table) -> Option<Parents> {
     let keys = &table.notes().foreign_keys;
     let parent = |key: &ForeignKey| (Arc::from(key.schema.as_str()), Arc::from(key.table.as_str()));
     (!keys.is_empty()).then(|| keys.iter().map(parent).collect())

@@ -127,11 +127,10 @@ impl BulkAppend {
     /// Refuses what INSERT would refuse whatever the values.
     fn check(&self, columns: &[ColumnDef]) -> Result<()> {
         check_count(&self.schema, columns)?;
-        let both = self.schema.fields().iter().zip(columns);
-        both.map(|(field, column)| {
+        let mut both = self.schema.fields().iter().zip(columns);
+        both.try_for_each(|(field, column)| {
             check_assignable(field.data_type(), &column.data_type, &column.name)
         })
-        .collect()
     }
 
     fn definition(&self, place: &QualifiedName) -> TableDef {

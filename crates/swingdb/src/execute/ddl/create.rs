@@ -129,12 +129,11 @@ fn skipped(
     }
 }
 
+/// A table's columns and keys, its checks, and which columns are computed.
+type Described = (TableDef, Vec<Check>, Vec<(usize, Generated)>);
+
 /// The definition a CREATE TABLE with a list of columns describes.
-fn definition(
-    session: &Session,
-    place: &QualifiedName,
-    create: &CreateTable,
-) -> Result<(TableDef, Vec<Check>, Vec<(usize, Generated)>)> {
+fn definition(session: &Session, place: &QualifiedName, create: &CreateTable) -> Result<Described> {
     let mut keys = Keys::default();
     let mut columns = Vec::with_capacity(create.columns.len());
     let mut computed = Vec::new();

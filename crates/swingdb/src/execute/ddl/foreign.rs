@@ -29,7 +29,7 @@ pub(crate) fn keys(
     for column in &create.columns {
         for option in &column.options {
             if let ColumnOption::ForeignKey(key) = &option.option {
-                let columns = find_columns(own.columns, &[column.name.value.clone()])?;
+                let columns = find_columns(own.columns, std::slice::from_ref(&column.name.value))?;
                 all.push(one(session, txn, own, columns, key)?);
             }
         }
