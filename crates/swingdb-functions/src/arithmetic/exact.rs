@@ -164,6 +164,10 @@ impl ScalarUDFImpl for Exact {
             return internal_err!("{} of {}", self.name(), self.result);
         };
         let one = |value| Scalar(ScalarValue::Decimal128(value, precision, scale));
+        // The engine asks whether a condition holds where a column is NULL, with a column of those.
+        if args.args.iter().any(|arg| arg.data_type().is_null()) {
+            return Ok(one(None));
+        }
         let made = match args.args.as_slice() {
             [Array(left), Array(right)] => self.arrays(&numbers(left), &numbers(right))?,
             [Scalar(left), Scalar(right)] => {
