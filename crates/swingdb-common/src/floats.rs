@@ -3,7 +3,7 @@
 //! Zero has two signs, and "not a number" many patterns of bits; hash tables, sorting and keys tell
 //! them apart. In SQL there is one zero and one NaN, which is greater than all numbers (as in
 //! DuckDB and PostgreSQL). [`canonical`] is applied wherever values are compared by their bits: to
-//! the keys of joins, groups and sorting (`sql::equality`) and of constraints ([`super::unique`]).
+//! the keys of joins, groups and sorting (`swingdb_sql::analyze::equality`) and of constraints.
 //! What is stored keeps its bits.
 
 use std::sync::Arc;

@@ -225,7 +225,7 @@ fn default_config(threads: usize) -> SessionConfig {
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(true);
     let options = config.options_mut();
-    // Identifiers keep their case; sql::idents matches them without regard to it.
+    // Identifiers keep their case; bind::identifiers matches them without regard to it.
     options.sql_parser.enable_ident_normalization = false;
     // 0.1 is a tenth, as in DuckDB, and not the nearest binary fraction.
     options.sql_parser.parse_float_as_decimal = true;
