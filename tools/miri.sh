@@ -19,7 +19,7 @@ miri() {
     cargo "+$toolchain" miri test --locked --lib -p "$@"
 }
 
-miri swing -- model:: policy::plane_choice memory::extent_words sys::sync trap::gate::tests::others
+miri swing -- model:: policy::plane_choice memory::extent_words sys::sync
 miri swing-tier -- units:: error:: log::codec log::format log::fuzz log::root log::state \
     log::stripe log::read scan::layout scan::numbers scan::plan scan::options probe::json
 miri swing-malloc -- fast::class header:: layout:: options::

@@ -287,6 +287,8 @@ mod tests {
                 met[3] += usize::from(model.back(e, now, chosen.plane).is_some());
             }
         }
-        assert!(met.iter().all(|times| *times > 100), "every rule has been met: {met:?}");
+        // Few rounds meet few of them.
+        let every = cfg!(miri) || met.iter().all(|times| *times > 100);
+        assert!(every, "every rule has been met: {met:?}");
     }
 }
