@@ -434,13 +434,14 @@ class ObjectHeap:
         out = ctypes.c_void_p()
         with self._pointing:
             size = self.size(handle)
-            _check(_library().swing_heap_pointer(self._live(), handle, ctypes.byref(out)))
+            heap = self._live()
+            _check(_library().swing_heap_pointer(heap, handle, ctypes.byref(out)))
             assert out.value is not None
             if pinned:
-                _check(_library().swing_heap_pin(self._live(), out))
+                _check(_library().swing_heap_pin(heap, out))
             block = (ctypes.c_ubyte * size).from_address(out.value)
             if pinned:
-                weakref.finalize(block, _unpin, self._heap, out, self._process).atexit = False
+                weakref.finalize(block, _unpin, heap, out, self._process).atexit = False
             # Keeps the heap alive, too.
             weakref.finalize(block, self._unpointed.append, handle).atexit = False
             weakref.finalize(block, _nothing, self).atexit = False
