@@ -6,6 +6,7 @@
 //! | `a::pg_catalog.text`, `CAST(a AS pg_catalog.text)` | `a::text`, `CAST(a AS text)` |
 //! | `a OPERATOR(pg_catalog.~) b` | `a ~ b` |
 //! | `a COLLATE pg_catalog.default` | `a` |
+//! | `polroles = '{0}'`, of `pg_policy` | `polroles = [0]` |
 //!
 //! Functions, operators and types have no schemas here. Tables of `pg_catalog` keep theirs.
 
@@ -19,11 +20,24 @@ const SCHEMA: &str = "pg_catalog";
 pub(crate) fn rewrite(pass: &mut Pass) {
     let mut word = 0;
     while word < pass.len() {
+        roles_of_policy(pass, word);
         // What follows has moved to the left.
         word = match is_schema(pass, word) && at_schema(pass, word) {
             true => word.saturating_sub(2),
             false => word + 1,
         };
+    }
+}
+
+/// The list of roles that psql compares with, in PostgreSQL's form.
+fn roles_of_policy(pass: &mut Pass, word: usize) {
+    let of_all = Token::SingleQuotedString("{0}".to_string());
+    if pass.is_word(word, "polroles")
+        && pass.token(word + 1) == Some(&Token::Eq)
+        && pass.token(word + 2) == Some(&of_all)
+    {
+        let list = [Token::LBracket, Token::Number("0".to_string(), false), Token::RBracket];
+        pass.replace(word + 2, 1, list.to_vec());
     }
 }
 
@@ -84,6 +98,7 @@ mod tests {
             ("SELECT a COLLATE pg_catalog.default, b", "SELECT a , b"),
             ("SELECT a COLLATE pg_catalog.default AND pg_catalog.f(b)", "SELECT a  AND f(b)"),
             ("SELECT a OPERATOR(pg_catalog.=) pg_catalog.f(b)", "SELECT a = f(b)"),
+            ("SELECT polroles = '{0}', '{0}'", "SELECT polroles = [0], '{0}'"),
             ("SELECT * FROM pg_catalog.pg_class", "SELECT * FROM pg_catalog.pg_class"),
             ("SELECT pg_catalog.pg_class.oid", "SELECT pg_catalog.pg_class.oid"),
         ] {

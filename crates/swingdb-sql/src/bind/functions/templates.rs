@@ -166,7 +166,16 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     ),
     (&["pg_get_expr"], 2, "CAST($1 AS VARCHAR)"),
     (&["pg_get_expr"], 3, "CAST($1 AS VARCHAR)"),
-    (&["format_type"], 2, FORMAT_TYPE),
+    (&["current_user", "current_role", "session_user"], 0, "'swingdb'"),
+    (&["pg_is_in_recovery"], 0, "FALSE"),
+    (&["pg_relation_is_publishable"], 1, "CASE WHEN $1 IS NOT NULL THEN FALSE END"),
+    (&["pg_size_pretty", "pg_get_function_result", "pg_get_partkeydef"], 1, NO_TEXT),
+    (&["pg_get_statisticsobjdef_columns", "pg_tablespace_location"], 1, NO_TEXT),
+    (&["pg_get_triggerdef", "pg_get_ruledef"], 1, NO_TEXT),
+    (&["pg_get_triggerdef", "pg_get_ruledef"], 2, NO_TEXT),
+    (&["pg_get_serial_sequence", "shobj_description"], 2, NO_TEXT),
+    (PRIVILEGES, 2, "$1 IS NOT NULL AND $2 IS NOT NULL"),
+    (PRIVILEGES, 3, "$1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL"),
     (&["list_max"], 1, "array_max($1)"),
     // Of a text as well.
     (&["array_slice", "list_slice"], 3, "$1[($2):($3)]"),
@@ -191,24 +200,19 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["version"], 0, VERSION),
 ];
 
-/// The name of a type of PostgreSQL, by its number and what is said of its digits.
-const FORMAT_TYPE: &str = "CASE CAST($1 AS BIGINT) \
-     WHEN 16 THEN 'boolean' WHEN 17 THEN 'bytea' WHEN 18 THEN '\"char\"' WHEN 19 THEN 'name' \
-     WHEN 20 THEN 'bigint' WHEN 21 THEN 'smallint' WHEN 23 THEN 'integer' WHEN 25 THEN 'text' \
-     WHEN 26 THEN 'oid' WHEN 114 THEN 'json' WHEN 700 THEN 'real' WHEN 701 THEN 'double precision' \
-     WHEN 1043 THEN 'character varying' WHEN 1082 THEN 'date' \
-     WHEN 1083 THEN 'time without time zone' WHEN 1114 THEN 'timestamp without time zone' \
-     WHEN 1184 THEN 'timestamp with time zone' WHEN 1186 THEN 'interval' WHEN 2950 THEN 'uuid' \
-     WHEN 1700 THEN CASE WHEN coalesce(CAST($2 AS BIGINT), -1) < 4 THEN 'numeric' \
-     ELSE 'numeric(' || CAST((CAST($2 AS BIGINT) - 4) // 65536 AS VARCHAR) || ',' || \
-     CAST((CAST($2 AS BIGINT) - 4) % 65536 AS VARCHAR) || ')' END \
-     WHEN 1000 THEN 'boolean[]' WHEN 1001 THEN 'bytea[]' WHEN 1005 THEN 'smallint[]' \
-     WHEN 1007 THEN 'integer[]' WHEN 1009 THEN 'text[]' WHEN 1016 THEN 'bigint[]' \
-     WHEN 1021 THEN 'real[]' WHEN 1022 THEN 'double precision[]' \
-     WHEN 1115 THEN 'timestamp without time zone[]' WHEN 1182 THEN 'date[]' \
-     WHEN 1183 THEN 'time without time zone[]' WHEN 1185 THEN 'timestamp with time zone[]' \
-     WHEN 1187 THEN 'interval[]' WHEN 1231 THEN 'numeric[]' WHEN 2951 THEN 'uuid[]' \
-     ELSE CASE WHEN $1 IS NOT NULL THEN '???' END END";
+/// Of what there is none of here.
+const NO_TEXT: &str = "CASE WHEN $1 IS NULL THEN CAST(NULL AS VARCHAR) END";
+
+/// Everybody may do everything with what there is.
+const PRIVILEGES: &[&str] = &[
+    "has_any_column_privilege",
+    "has_column_privilege",
+    "has_database_privilege",
+    "has_function_privilege",
+    "has_schema_privilege",
+    "has_sequence_privilege",
+    "has_table_privilege",
+];
 
 /// Templates for functions that the engine has under that name, and that are to be others.
 pub(crate) const OURS: &[&str] = &[

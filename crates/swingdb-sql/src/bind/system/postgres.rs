@@ -7,11 +7,12 @@ use datafusion::catalog::TableProvider;
 use swingdb_common::error::Result;
 use swingdb_store::ForeignKey;
 
-use crate::ast::create::create_index;
+use crate::ast::create::{create_index, quoted};
 use crate::ast::names::SCHEMA;
 use crate::bind::system::constraints;
 use crate::bind::system::objects::{
-    Context, Database, INFORMATION_SCHEMA_OID, Objects, PG_CATALOG, Relation, Schema, What,
+    Context, Database, INFORMATION_SCHEMA_OID, MacroObject, Objects, PG_CATALOG, Relation, Schema,
+    What,
 };
 use crate::bind::system::rows::{Cell, Kind, Rows, cells};
 use crate::bind::system::types;
@@ -25,6 +26,97 @@ const OWNER: i64 = 10;
 /// The numbers of `pg_class` and others of PostgreSQL's own tables, as PostgreSQL has them.
 const PG_CLASS: i64 = 1259;
 const PG_PROC: i64 = 1255;
+const CATALOG_TABLES: [(&str, i64); 20] = [
+    ("pg_am", 2601),
+    ("pg_attrdef", 2604),
+    ("pg_attribute", 1249),
+    ("pg_class", PG_CLASS),
+    ("pg_collation", 3456),
+    ("pg_constraint", 2606),
+    ("pg_database", 1262),
+    ("pg_depend", 2608),
+    ("pg_description", 2609),
+    ("pg_enum", 3501),
+    ("pg_extension", 3079),
+    ("pg_index", 2610),
+    ("pg_inherits", 2611),
+    ("pg_namespace", 2615),
+    ("pg_proc", PG_PROC),
+    ("pg_rewrite", 2618),
+    ("pg_sequence", 2224),
+    ("pg_tablespace", 1213),
+    ("pg_trigger", 2620),
+    ("pg_type", 1247),
+];
+/// The numbers of the ways to store tables and indexes, as PostgreSQL has them.
+const HEAP: i64 = 2;
+const BTREE: i64 = 403;
+
+/// What PostgreSQL has types for that turn names into numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Registered {
+    Relation,
+    Schema,
+    Function,
+    Role,
+    Type,
+}
+
+/// All objects of a kind: schema, name, number. Where two have one name, the one that is meant
+/// comes first. Types have names of several forms: [`types`] knows them.
+pub(super) fn registered(
+    context: &Context<'_>,
+    of: Registered,
+) -> Result<Vec<(Option<String>, String, i64)>> {
+    let objects = Objects::of(context)?;
+    // Temporary tables go before others.
+    let mut schemas = objects.own_schemas().collect::<Vec<_>>();
+    schemas.sort_by_key(|(database, _)| !database.temporary);
+    let mut all = Vec::new();
+    for (database, schema) in schemas {
+        let own = if database.temporary { "pg_temp" } else { schema.name.as_str() };
+        let mut add = |name: &str, oid: i64| all.push((Some(own.to_string()), name.into(), oid));
+        match of {
+            Registered::Relation => {
+                schema.relations.iter().for_each(|relation| add_relation(relation, &mut add));
+                schema.sequences.iter().for_each(|one| add(&one.sequence.name, one.oid));
+            }
+            Registered::Function => {
+                schema.macros.iter().for_each(|one| add(&one.definition.name, one.oid));
+            }
+            Registered::Schema => all.push((None, own.to_string(), schema.oid)),
+            Registered::Role | Registered::Type => {}
+        }
+    }
+    let catalog = || Some("pg_catalog".to_string());
+    match of {
+        Registered::Relation => {
+            all.extend(CATALOG_TABLES.map(|(name, oid)| (catalog(), name.to_string(), oid)));
+        }
+        Registered::Schema => {
+            let described =
+                [(PG_CATALOG, "pg_catalog"), (INFORMATION_SCHEMA_OID, "information_schema")];
+            all.extend(described.map(|(oid, name)| (None, name.to_string(), oid)));
+        }
+        Registered::Role => all.push((None, USER.to_string(), OWNER)),
+        Registered::Function | Registered::Type => {}
+    }
+    Ok(all)
+}
+
+/// A relation and its indexes.
+fn add_relation(relation: &Relation, add: &mut dyn FnMut(&str, i64)) {
+    add(&relation.name, relation.oid);
+    let What::Table(table) = &relation.what else { return };
+    for (index, oid) in table.notes().indexes.iter().zip(&relation.indexes) {
+        add(&index.name, *oid);
+    }
+    for (one, oid) in constraints::of(table).iter().zip(&relation.constraints) {
+        if is_key(one.kind) {
+            add(&one.name, *oid);
+        }
+    }
+}
 
 impl Objects {
     /// The schemas of the own database and of temporary tables.
@@ -182,7 +274,11 @@ impl OneClass<'_> {
             0i64,
             0i64,
             OWNER,
-            0i64,
+            match of.kind {
+                "r" => HEAP,
+                "i" => BTREE,
+                _ => 0,
+            },
             of.oid,
             0i64,
             Null,
@@ -265,7 +361,7 @@ pub(super) fn attribute(context: &Context<'_>) -> Result<Arc<dyn TableProvider>>
                 -1i64,
                 types::modifier(column.field.data_type()),
                 Null,
-                Null,
+                if kind.size < 0 { "x" } else { "p" },
                 Null,
                 !column.field.is_nullable(),
                 column.default.is_some(),
@@ -328,11 +424,14 @@ pub(super) fn all_types(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
         ("typcollation", Big),
         ("typdefault", Text),
         ("typacl", Texts),
+        ("typinput", Text),
     ]);
     let mut add = |oid: i64, name: &str, size: i64, category: &str, element: i64, array: i64| {
+        // By the function that reads it, drivers tell an array.
+        let input = if element == 0 { String::new() } else { "array_in".to_string() };
         rows.add(cells![
             oid, name, PG_CATALOG, OWNER, size, Null, "b", category, false, true, ",", 0i64, Null,
-            element, array, false, 0i64, -1i64, 0i64, 0i64, Null, Null,
+            element, array, false, 0i64, -1i64, 0i64, 0i64, Null, Null, input,
         ]);
     };
     for one in types::ALL {
@@ -573,10 +672,13 @@ pub(super) fn database(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> 
         ("datcollate", Text),
         ("datctype", Text),
         ("datacl", Texts),
+        ("daticulocale", Text),
     ]);
     for database in Objects::of(context)?.0.iter().filter(|database| !database.temporary) {
         let (oid, name) = (database.oid, &database.name);
-        rows.add(cells![oid, name, OWNER, 6i64, "c", false, true, -1i64, 1663i64, "C", "C", Null,]);
+        rows.add(cells![
+            oid, name, OWNER, 6i64, "c", false, true, -1i64, 1663i64, "C", "C", Null, Null
+        ]);
     }
     rows.finish()
 }
@@ -649,6 +751,12 @@ pub(super) fn procedures(context: &Context<'_>) -> Result<Arc<dyn TableProvider>
         ("proretset", Bool),
         ("pronargs", Int),
         ("prosrc", Text),
+        ("prolang", Big),
+        ("prorettype", Big),
+        ("proargtypes", Bigs),
+        ("provolatile", Text),
+        ("proisstrict", Bool),
+        ("proacl", Texts),
     ]);
     for (_, schema) in Objects::of(context)?.own_schemas() {
         for one in &schema.macros {
@@ -656,7 +764,11 @@ pub(super) fn procedures(context: &Context<'_>) -> Result<Arc<dyn TableProvider>
             for variant in &one.definition.variants {
                 let (name, count) = (&one.definition.name, variant.parameters.len());
                 let sql = &variant.sql;
-                rows.add(cells![one.oid, name, schema.oid, OWNER, "f", set, count, sql]);
+                // Parameters and results of macros have no types.
+                rows.add(cells![
+                    one.oid, name, schema.oid, OWNER, "f", set, count, sql, 0i64, 0i64, Null, "v",
+                    false, Null,
+                ]);
             }
         }
     }
@@ -707,15 +819,71 @@ pub(super) fn roles(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
         ("rolcreaterole", Bool),
         ("rolcreatedb", Bool),
         ("rolcanlogin", Bool),
+        ("rolreplication", Bool),
+        ("rolconnlimit", Int),
+        ("rolvaliduntil", Text),
+        ("rolbypassrls", Bool),
     ]);
-    rows.add(cells![OWNER, USER, true, true, false, false, true]);
+    rows.add(cells![OWNER, USER, true, true, false, false, true, false, -1i64, Null, false]);
+    rows.finish()
+}
+
+pub(super) fn users(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+    let mut rows = Rows::new(&[
+        ("usename", Text),
+        ("usesysid", Big),
+        ("usecreatedb", Bool),
+        ("usesuper", Bool),
+    ]);
+    rows.add(cells![USER, OWNER, false, true]);
+    rows.finish()
+}
+
+pub(super) fn access_methods(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+    let mut rows =
+        Rows::new(&[("oid", Big), ("amname", Text), ("amhandler", Text), ("amtype", Text)]);
+    rows.add(cells![HEAP, "heap", Null, "t"]);
+    rows.add(cells![BTREE, "btree", Null, "i"]);
+    rows.finish()
+}
+
+/// `pg_sequence`: what `pg_sequences` shows, by number.
+pub(super) fn sequence_numbers(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+    let mut rows = Rows::new(&[
+        ("seqrelid", Big),
+        ("seqtypid", Big),
+        ("seqstart", Big),
+        ("seqincrement", Big),
+        ("seqmax", Big),
+        ("seqmin", Big),
+        ("seqcache", Big),
+        ("seqcycle", Bool),
+    ]);
+    for (_, schema) in Objects::of(context)?.own_schemas() {
+        for one in &schema.sequences {
+            let known = &one.sequence;
+            rows.add(cells![
+                one.oid,
+                20i64,
+                known.start,
+                known.increment,
+                known.max,
+                known.min,
+                1i64,
+                known.cycle,
+            ]);
+        }
+    }
     rows.finish()
 }
 
 /// The tables of `pg_catalog` about what there is none of here, with the columns that clients join
 /// by.
 pub(super) const EMPTY: &[(&str, &[(&str, Kind)])] = &[
-    ("pg_am", &[("oid", Big), ("amname", Text), ("amhandler", Text), ("amtype", Text)]),
+    (
+        "pg_auth_members",
+        &[("roleid", Big), ("member", Big), ("grantor", Big), ("admin_option", Bool)],
+    ),
     ("pg_collation", &[("oid", Big), ("collname", Text), ("collnamespace", Big)]),
     (
         "pg_depend",
@@ -731,8 +899,73 @@ pub(super) const EMPTY: &[(&str, &[(&str, Kind)])] = &[
     ),
     ("pg_enum", &[("oid", Big), ("enumtypid", Big), ("enumsortorder", Real), ("enumlabel", Text)]),
     (
+        "pg_extension",
+        &[
+            ("oid", Big),
+            ("extname", Text),
+            ("extowner", Big),
+            ("extnamespace", Big),
+            ("extversion", Text),
+        ],
+    ),
+    ("pg_foreign_server", &[("oid", Big), ("srvname", Text)]),
+    ("pg_foreign_table", &[("ftrelid", Big), ("ftserver", Big), ("ftoptions", Texts)]),
+    (
         "pg_inherits",
         &[("inhrelid", Big), ("inhparent", Big), ("inhseqno", Int), ("inhdetachpending", Bool)],
+    ),
+    (
+        "pg_matviews",
+        &[
+            ("schemaname", Text),
+            ("matviewname", Text),
+            ("matviewowner", Text),
+            ("definition", Text),
+        ],
+    ),
+    ("pg_partitioned_table", &[("partrelid", Big), ("partstrat", Text), ("partattrs", Text)]),
+    (
+        "pg_policy",
+        &[
+            ("oid", Big),
+            ("polname", Text),
+            ("polrelid", Big),
+            ("polcmd", Text),
+            ("polpermissive", Bool),
+            ("polroles", Bigs),
+            ("polqual", Text),
+            ("polwithcheck", Text),
+        ],
+    ),
+    ("pg_publication", &[("oid", Big), ("pubname", Text), ("puballtables", Bool)]),
+    ("pg_publication_namespace", &[("oid", Big), ("pnpubid", Big), ("pnnspid", Big)]),
+    (
+        "pg_publication_rel",
+        &[("oid", Big), ("prpubid", Big), ("prrelid", Big), ("prqual", Text), ("prattrs", Texts)],
+    ),
+    ("pg_range", &[("rngtypid", Big), ("rngsubtype", Big)]),
+    (
+        "pg_rewrite",
+        &[
+            ("oid", Big),
+            ("rulename", Text),
+            ("ev_class", Big),
+            ("ev_type", Text),
+            ("ev_enabled", Text),
+            ("is_instead", Bool),
+        ],
+    ),
+    (
+        "pg_statistic_ext",
+        &[
+            ("oid", Big),
+            ("stxrelid", Big),
+            ("stxname", Text),
+            ("stxnamespace", Big),
+            ("stxowner", Big),
+            ("stxkind", Texts),
+            ("stxstattarget", Int),
+        ],
     ),
     ("pg_tablespace", &[("oid", Big), ("spcname", Text), ("spcowner", Big)]),
     (
@@ -744,6 +977,9 @@ pub(super) const EMPTY: &[(&str, &[(&str, Kind)])] = &[
             ("tgenabled", Text),
             ("tgisinternal", Bool),
             ("tgparentid", Big),
+            ("tgconstraint", Big),
+            ("tgfoid", Big),
+            ("tgtype", Int),
         ],
     ),
 ];
@@ -758,8 +994,25 @@ pub(super) fn looked_up(
         let all = comments(context)?.into_iter();
         return Ok(all.map(|(_, object, column, text)| ((object, column), text)).collect());
     }
+    let objects = Objects::of(context)?;
     let mut all = Vec::new();
-    for (database, schema, relation, table) in Objects::of(context)?.tables() {
+    if function == "pg_get_viewdef" {
+        for (_, _, relation) in objects.own_relations() {
+            let What::View(view) = &relation.what else { continue };
+            all.push(((relation.oid, 0), view.sql.to_string()));
+        }
+        return Ok(all);
+    }
+    if function.starts_with("pg_get_function_") {
+        let macros = objects.own_schemas().flat_map(|(_, schema)| &schema.macros);
+        let parameters = |one: &MacroObject| {
+            let first = one.definition.variants.first()?;
+            let names = first.parameters.iter().map(|parameter| parameter.name.as_str());
+            Some(names.collect::<Vec<_>>().join(", "))
+        };
+        return Ok(macros.filter_map(|one| Some(((one.oid, 0), parameters(one)?))).collect());
+    }
+    for (database, schema, relation, table) in objects.tables() {
         if database.attached {
             continue;
         }
@@ -771,6 +1024,16 @@ pub(super) fn looked_up(
         let on = Some(schema.name.as_str()).filter(|name| *name != SCHEMA);
         let texts = table.notes().indexes.iter().map(|index| create_index(on, table.name(), index));
         all.extend(relation.indexes.iter().map(|oid| (*oid, 0)).zip(texts));
+        // The index of a key, as PostgreSQL would have made it.
+        for (one, oid) in constraints::of(table).iter().zip(&relation.constraints) {
+            let columns = one.columns.iter().map(|at| quoted(&table.columns()[*at].name));
+            let columns = columns.map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
+            if is_key(one.kind) {
+                let (name, table) = (quoted(&one.name), quoted(table.name()));
+                let text = format!("CREATE UNIQUE INDEX {name} ON {table} USING btree ({columns})");
+                all.push(((*oid, 0), text));
+            }
+        }
     }
     Ok(all)
 }

@@ -19,7 +19,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 
 use crate::bind::system::names::SCALARS;
 use crate::bind::system::objects::Context;
-use crate::bind::system::postgres;
+use crate::bind::system::{postgres, registered};
 use crate::options::shown;
 
 /// The variables of a session, which SET VARIABLE gives their values; names in lower case.
@@ -51,6 +51,9 @@ pub(crate) fn function(context: &Context<'_>, name: &str) -> Result<Option<Scala
             values: Variables::of(context.state.config()).0,
         }),
         name => {
+            if let Some(function) = registered::function(context, name)? {
+                return Ok(Some(function));
+            }
             let values = postgres::looked_up(context, name)?.into_iter().collect();
             let signature = Signature::variadic_any(Volatility::Stable);
             ScalarUDF::new_from_impl(Lookup { name, signature, values: Arc::new(values) })
