@@ -16,8 +16,6 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray};
 use swingdb::{Connection, Database, Error, InterruptHandle, QueryResult, Result, Value};
 
-use crate::catalog;
-use crate::catalog::Catalog;
 use crate::limits::Limits;
 
 /// Why writes are refused.
@@ -59,8 +57,7 @@ impl Source {
         for setting in self.limits.settings() {
             connection.query(&setting)?;
         }
-        let (limits, catalog) = (self.limits.clone(), Catalog::default());
-        Ok(Session { limits, database, connection, catalog })
+        Ok(Session { limits: self.limits.clone(), database, connection })
     }
 }
 
@@ -69,7 +66,6 @@ pub struct Session {
     limits: Limits,
     database: Database,
     connection: Connection,
-    catalog: Catalog,
 }
 
 impl Session {
@@ -83,10 +79,7 @@ impl Session {
 
     /// Runs one statement in the state that the session is at.
     pub fn run(&self, sql: &str, values: &[Value]) -> Result<QueryResult> {
-        let result = match catalog::is_asked(sql) {
-            true => self.catalog.run(&self.connection, sql, values)?,
-            false => self.connection.execute(sql, values)?,
-        };
+        let result = self.connection.execute(sql, values)?;
         // These are the tags of all statements that change settings.
         if matches!(result.tag(), "SET" | "RESET" | "PRAGMA") {
             self.keep_limits()?;

@@ -169,13 +169,21 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["current_user", "current_role", "session_user"], 0, "'swingdb'"),
     (&["pg_is_in_recovery"], 0, "FALSE"),
     (&["pg_relation_is_publishable"], 1, "CASE WHEN $1 IS NOT NULL THEN FALSE END"),
-    (&["pg_size_pretty", "pg_get_function_result", "pg_get_partkeydef"], 1, NO_TEXT),
+    (&["pg_size_pretty"], 1, "format_bytes($1)"),
+    (&["pg_get_function_result", "pg_get_partkeydef"], 1, NO_TEXT),
+    (&["pg_partition_ancestors"], 1, "unnest(CAST(make_array() AS BIGINT[]))"),
     (&["pg_get_statisticsobjdef_columns", "pg_tablespace_location"], 1, NO_TEXT),
     (&["pg_get_triggerdef", "pg_get_ruledef"], 1, NO_TEXT),
     (&["pg_get_triggerdef", "pg_get_ruledef"], 2, NO_TEXT),
     (&["pg_get_serial_sequence", "shobj_description"], 2, NO_TEXT),
-    (PRIVILEGES, 2, "$1 IS NOT NULL AND $2 IS NOT NULL"),
-    (PRIVILEGES, 3, "$1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL"),
+    (PRIVILEGES, 2, "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN TRUE END"),
+    (PRIVILEGES, 3, "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL THEN TRUE END"),
+    (
+        &["has_column_privilege"],
+        4,
+        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL AND $4 IS NOT NULL \
+         THEN TRUE END",
+    ),
     (&["list_max"], 1, "array_max($1)"),
     // Of a text as well.
     (&["array_slice", "list_slice"], 3, "$1[($2):($3)]"),
@@ -212,6 +220,9 @@ const PRIVILEGES: &[&str] = &[
     "has_schema_privilege",
     "has_sequence_privilege",
     "has_table_privilege",
+    "has_tablespace_privilege",
+    "has_type_privilege",
+    "pg_has_role",
 ];
 
 /// Templates for functions that the engine has under that name, and that are to be others.
