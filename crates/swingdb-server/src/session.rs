@@ -22,6 +22,9 @@ use crate::limits::Limits;
 const WHY: &str = "this server serves snapshots of the database, which only its writer changes; \
     open the database in the program that writes it";
 
+/// What `version()` is: drivers read the version of PostgreSQL out of it.
+const VERSION: &str = concat!("PostgreSQL 14.0 (SwingDB ", env!("CARGO_PKG_VERSION"), ")");
+
 /// Which database is served, and how.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -54,6 +57,7 @@ impl Source {
         let database = self.snapshot()?;
         let connection = database.connect();
         connection.set_read_only(WHY);
+        connection.set_version(VERSION)?;
         for setting in self.limits.settings() {
             connection.query(&setting)?;
         }

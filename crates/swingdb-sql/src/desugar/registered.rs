@@ -14,7 +14,7 @@ use crate::ast::build::{call, only_argument};
 use crate::ast::names::plain_parts;
 
 /// Those whose values are numbers; each is the name of the function that stands for the cast.
-const NUMBERS: [&str; 4] = ["regclass", "regnamespace", "regrole", "regtype"];
+const NUMBERS: [&str; 5] = ["regclass", "regdatabase", "regnamespace", "regrole", "regtype"];
 
 /// What stands for a cast, if it is one of these; `safe`: a TRY_CAST.
 pub(crate) fn rewritten(expr: &Expr, data_type: &DataType, safe: bool) -> Option<Expr> {
@@ -29,6 +29,10 @@ pub(crate) fn rewritten(expr: &Expr, data_type: &DataType, safe: bool) -> Option
             let name = only_name(name)?;
             match name.as_str() {
                 "regproc" | "regprocedure" => Some(call("regproc", [given()])),
+                // The cast to regproc gives a name; what follows wants the number.
+                "oid" if only_argument(expr, "regproc").is_some() => {
+                    Some(call("to_regproc", [only_argument(expr, "regproc")?.clone()]))
+                }
                 "oid" | "xid" => Some(cast_as(expr, DataType::BigInt(None), safe)),
                 "name" | "char" => Some(cast_as(expr, DataType::Varchar(None), safe)),
                 name => NUMBERS.contains(&name).then(|| number(name)),

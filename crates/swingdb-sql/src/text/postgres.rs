@@ -7,9 +7,11 @@
 //! | `a OPERATOR(pg_catalog.~) b` | `a ~ b` |
 //! | `a COLLATE pg_catalog.default` | `a` |
 //! | `polroles = '{0}'`, of `pg_policy` | `polroles = [0]` |
+//! | `FROM pg_catalog.unnest(a) x` | `FROM unnest(a) x(x)`: the column has the name of the alias |
 //!
 //! Functions, operators and types have no schemas here. Tables of `pg_catalog` keep theirs.
 
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::text::tokens::Pass;
@@ -33,7 +35,7 @@ pub(crate) fn rewrite(pass: &mut Pass) {
 fn roles_of_policy(pass: &mut Pass, word: usize) {
     let of_all = Token::SingleQuotedString("{0}".to_string());
     if pass.is_word(word, "polroles")
-        && pass.token(word + 1) == Some(&Token::Eq)
+        && matches!(pass.token(word + 1), Some(Token::Eq | Token::Neq))
         && pass.token(word + 2) == Some(&of_all)
     {
         let list = [Token::LBracket, Token::Number("0".to_string(), false), Token::RBracket];
@@ -69,6 +71,11 @@ fn at_schema(pass: &mut Pass, word: usize) -> bool {
     }
     let is_call = pass.token(word + 3) == Some(&Token::LParen);
     let is_type = pass.token(before) == Some(&Token::DoubleColon) || pass.is_word(before, "as");
+    if is_call && pass.is_word(word + 2, "unnest") {
+        name_column(pass, word + 3);
+        pass.splice(word..word + 2, Vec::new());
+        return true;
+    }
     let stands_for_table = ["from", "join"].iter().any(|from| pass.is_word(before, from));
     let goes = matches!(pass.token(word + 2), Some(Token::Word(_)))
         && (is_type || is_call && !stands_for_table);
@@ -76,6 +83,18 @@ fn at_schema(pass: &mut Pass, word: usize) -> bool {
         pass.splice(word..word + 2, Vec::new());
     }
     goes
+}
+
+/// Gives the column of a table function, whose arguments begin at a word, the name of its alias.
+fn name_column(pass: &mut Pass, open: usize) {
+    let Some(close) = pass.closing(open) else { return };
+    let Some(Token::Word(alias)) = pass.token(close + 1).cloned() else { return };
+    let is_alias = alias.quote_style.is_some() || alias.keyword == Keyword::NoKeyword;
+    if is_alias && pass.token(close + 2) != Some(&Token::LParen) {
+        let name = Token::Word(alias);
+        let named = [name.clone(), Token::LParen, name, Token::RParen];
+        pass.replace(close + 1, 1, named.to_vec());
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +117,8 @@ mod tests {
             ("SELECT a COLLATE pg_catalog.default, b", "SELECT a , b"),
             ("SELECT a COLLATE pg_catalog.default AND pg_catalog.f(b)", "SELECT a  AND f(b)"),
             ("SELECT a OPERATOR(pg_catalog.=) pg_catalog.f(b)", "SELECT a = f(b)"),
+            ("FROM pg_catalog.unnest(a) x WHERE 1", "FROM unnest(a) x(x) WHERE 1"),
+            ("FROM pg_catalog.unnest(a) WHERE 1", "FROM unnest(a) WHERE 1"),
             ("SELECT polroles = '{0}', '{0}'", "SELECT polroles = [0], '{0}'"),
             ("SELECT * FROM pg_catalog.pg_class", "SELECT * FROM pg_catalog.pg_class"),
             ("SELECT pg_catalog.pg_class.oid", "SELECT pg_catalog.pg_class.oid"),

@@ -160,18 +160,32 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["pg_get_userbyid"], 1, "CASE WHEN $1 IS NOT NULL THEN 'swingdb' END"),
     (&["pg_encoding_to_char"], 1, "CASE WHEN $1 IS NOT NULL THEN 'UTF8' END"),
     (
-        &["pg_table_is_visible", "pg_type_is_visible", "pg_function_is_visible"],
+        &[
+            "pg_table_is_visible",
+            "pg_type_is_visible",
+            "pg_function_is_visible",
+            "pg_collation_is_visible",
+            "pg_statistics_obj_is_visible",
+        ],
         1,
         "CASE WHEN $1 IS NOT NULL THEN TRUE END",
     ),
     (&["pg_get_expr"], 2, "CAST($1 AS VARCHAR)"),
     (&["pg_get_expr"], 3, "CAST($1 AS VARCHAR)"),
-    (&["current_user", "current_role", "session_user"], 0, "'swingdb'"),
+    (&["current_user", "session_user"], 0, "'swingdb'"),
+    (&["current_catalog"], 0, "'swingdb'"),
+    (
+        &["pg_relation_size", "pg_table_size", "pg_total_relation_size"],
+        1,
+        "object_size(regclass($1))",
+    ),
+    (&["pg_database_size"], 1, "object_size(regdatabase($1))"),
+    (&["pg_indexes_size"], 1, "CASE WHEN $1 IS NOT NULL THEN CAST(0 AS BIGINT) END"),
+    (&["pg_get_function_sqlbody"], 1, NO_TEXT),
     (&["pg_is_in_recovery"], 0, "FALSE"),
     (&["pg_relation_is_publishable"], 1, "CASE WHEN $1 IS NOT NULL THEN FALSE END"),
     (&["pg_size_pretty"], 1, "format_bytes($1)"),
     (&["pg_get_function_result", "pg_get_partkeydef"], 1, NO_TEXT),
-    (&["pg_partition_ancestors"], 1, "unnest(CAST(make_array() AS BIGINT[]))"),
     (&["pg_get_statisticsobjdef_columns", "pg_tablespace_location"], 1, NO_TEXT),
     (&["pg_get_triggerdef", "pg_get_ruledef"], 1, NO_TEXT),
     (&["pg_get_triggerdef", "pg_get_ruledef"], 2, NO_TEXT),
@@ -205,7 +219,6 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["xor"], 2, "($1 | $2) - ($1 & $2)"),
     (&["list_min"], 1, "array_min($1)"),
     (&["sha256"], 1, "encode(sha256($1), 'hex')"),
-    (&["version"], 0, VERSION),
 ];
 
 /// Of what there is none of here.
@@ -237,7 +250,6 @@ pub(crate) const OURS: &[&str] = &[
     "string_agg",
     "week",
     "day",
-    "version",
     "lpad",
     "rpad",
     "list_sort",
@@ -288,6 +300,7 @@ pub(crate) const RENAMES: &[(&str, &str)] = &[
     ("get_current_timestamp", "now"),
     ("transaction_timestamp", "now"),
     ("uuidv4", "uuid"),
+    ("json_build_object", "json_object"),
 ];
 
 const MOST_BY: &str = "first_elements(array_agg($1 ORDER BY $2 DESC) \
@@ -338,8 +351,6 @@ const JSON_ARRAY: &str =
     "json_extract('[' || string_agg(coalesce(to_json($1), 'null'), ',') || ']', '$')";
 const JSON_OBJECT: &str = "json_extract('{' || string_agg(to_json(CAST($1 AS VARCHAR)) || ':' \
      || coalesce(to_json($2), 'null'), ',') || '}', '$')";
-/// Ours, not the query engine's.
-const VERSION: &str = concat!("'SwingDB ", env!("CARGO_PKG_VERSION"), "'");
 const FMOD: &str = "CAST($1 AS DOUBLE) \
      - floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE)) * CAST($2 AS DOUBLE)";
 const DAYS_IN_MONTH: &str =

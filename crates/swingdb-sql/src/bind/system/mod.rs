@@ -9,6 +9,7 @@
 //! | [`standard`] | views of `information_schema` that tell of constraints |
 //! | [`scalars`] | functions of single rows |
 //! | [`registered`] | names as numbers and back |
+//! | [`version`] | `version()` |
 //! | [`names`] | the names of all |
 //! | [`rows`] | how a small table is made |
 
@@ -23,6 +24,7 @@ mod rows;
 mod scalars;
 pub(crate) mod standard;
 mod types;
+mod version;
 
 use std::sync::Arc;
 
@@ -39,6 +41,7 @@ use crate::bind::system::names::{PG_CATALOG, TABLE_INFO};
 pub(crate) use self::objects::{Context, Provider};
 pub use self::scalars::Variables;
 pub(crate) use self::scalars::function as scalar;
+pub use self::version::Version;
 
 type Make = fn(&Context<'_>) -> Result<Arc<dyn TableProvider>>;
 

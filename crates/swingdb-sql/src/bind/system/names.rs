@@ -27,19 +27,23 @@ pub(crate) const FUNCTIONS: [&str; 16] = [
 ];
 
 /// Functions of single rows.
-pub(crate) const SCALARS: [&str; 24] = [
+pub(crate) const SCALARS: [&str; 29] = [
     "col_description",
     "current_setting",
     "format_type",
     "getvariable",
     "obj_description",
+    "object_size",
     "pg_get_constraintdef",
     "pg_get_function_arguments",
     "pg_get_function_identity_arguments",
     "pg_get_indexdef",
     "pg_get_viewdef",
+    "quote_ident",
     "regclass",
     "regclass_name",
+    "regdatabase",
+    "regdatabase_name",
     "regnamespace",
     "regnamespace_name",
     "regproc",
@@ -52,27 +56,33 @@ pub(crate) const SCALARS: [&str; 24] = [
     "to_regproc",
     "to_regrole",
     "to_regtype",
+    "version",
 ];
 
 /// The tables of `pg_catalog`.
-pub(crate) const TABLES: [&str; 38] = [
+pub(crate) const TABLES: [&str; 44] = [
     "pg_am",
     "pg_attrdef",
     "pg_attribute",
     "pg_auth_members",
+    "pg_cast",
     "pg_class",
     "pg_collation",
     "pg_constraint",
     "pg_database",
+    "pg_default_acl",
     "pg_depend",
     "pg_description",
     "pg_enum",
+    "pg_event_trigger",
     "pg_extension",
+    "pg_foreign_data_wrapper",
     "pg_foreign_server",
     "pg_foreign_table",
     "pg_index",
     "pg_indexes",
     "pg_inherits",
+    "pg_language",
     "pg_matviews",
     "pg_namespace",
     "pg_partitioned_table",
@@ -93,6 +103,7 @@ pub(crate) const TABLES: [&str; 38] = [
     "pg_trigger",
     "pg_type",
     "pg_user",
+    "pg_user_mappings",
     "pg_views",
 ];
 

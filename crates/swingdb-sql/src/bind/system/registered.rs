@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
 
+use crate::ast::create::quoted;
 use crate::ast::names::{SCHEMA, parse_table_name};
 use crate::bind::system::objects::Context;
 use crate::bind::system::postgres::{self, Registered};
@@ -34,9 +35,11 @@ enum Gives {
 }
 
 /// The functions: name, what it is about, what it gives.
-const FUNCTIONS: [(&str, Registered, Gives); 14] = [
+const FUNCTIONS: [(&str, Registered, Gives); 16] = [
     ("regclass", Registered::Relation, Gives::Number),
     ("regclass_name", Registered::Relation, Gives::Name),
+    ("regdatabase", Registered::Database, Gives::Number),
+    ("regdatabase_name", Registered::Database, Gives::Name),
     ("regnamespace", Registered::Schema, Gives::Number),
     ("regnamespace_name", Registered::Schema, Gives::Name),
     // Of a function nobody compares the number: it may be one of many.
@@ -54,8 +57,10 @@ const FUNCTIONS: [(&str, Registered, Gives); 14] = [
 
 /// The function of a name, in the state that a statement sees.
 pub(super) fn function(context: &Context<'_>, name: &str) -> Result<Option<ScalarUDF>> {
-    if name == "format_type" {
-        return Ok(Some(ScalarUDF::new_from_impl(FormatType::new())));
+    match name {
+        "format_type" => return Ok(Some(ScalarUDF::new_from_impl(FormatType::new()))),
+        "quote_ident" => return Ok(Some(ScalarUDF::new_from_impl(Quoted::new()))),
+        _ => {}
     }
     let Some((name, of, gives)) = FUNCTIONS.iter().find(|(known, ..)| *known == name) else {
         return Ok(None);
@@ -113,6 +118,7 @@ impl Known {
     fn missing(&self, name: &str) -> Error {
         let kind = match self.of {
             Registered::Relation => ObjectKind::Table,
+            Registered::Database => ObjectKind::Database,
             Registered::Schema => ObjectKind::Schema,
             Registered::Function => ObjectKind::Function,
             Registered::Role | Registered::Type => ObjectKind::Other,
@@ -235,6 +241,38 @@ impl ScalarUDFImpl for FormatType {
             (oids.as_primitive::<Int64Type>(), modifiers.as_primitive::<Int64Type>());
         let both = oids.iter().zip(modifiers);
         let names = both.map(|(oid, modifier)| oid.map(|oid| types::shown(oid, modifier)));
+        Ok(ColumnarValue::Array(Arc::new(names.collect::<StringArray>())))
+    }
+}
+
+/// `quote_ident(name)`: the name as SQL writes it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Quoted {
+    signature: Signature,
+}
+
+impl Quoted {
+    fn new() -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for Quoted {
+    fn name(&self) -> &str {
+        "quote_ident"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> EngineResult<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> EngineResult<ColumnarValue> {
+        let names = cast(&args.args[0].to_array(args.number_rows)?, &DataType::Utf8)?;
+        let names = names.as_string::<i32>().iter().map(|name| name.map(quoted));
         Ok(ColumnarValue::Array(Arc::new(names.collect::<StringArray>())))
     }
 }

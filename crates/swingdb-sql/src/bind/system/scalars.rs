@@ -19,7 +19,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 
 use crate::bind::system::names::SCALARS;
 use crate::bind::system::objects::Context;
-use crate::bind::system::{postgres, registered};
+use crate::bind::system::{postgres, registered, version};
 use crate::options::shown;
 
 /// The variables of a session, which SET VARIABLE gives their values; names in lower case.
@@ -45,6 +45,7 @@ pub(crate) fn function(context: &Context<'_>, name: &str) -> Result<Option<Scala
     };
     Ok(Some(match *name {
         "current_setting" => ScalarUDF::new_from_impl(Named::settings(context.state)),
+        "version" => version::function(context.state),
         "getvariable" => ScalarUDF::new_from_impl(Named {
             name,
             signature: Signature::any(1, Volatility::Stable),
@@ -80,7 +81,9 @@ impl Named {
             let field = Arc::new(Field::new(&name, value.data_type(), true));
             (name, (field, value))
         };
-        let values = shown::all(state).into_iter().map(typed).collect();
+        // What clients of PostgreSQL compare with `pg_am`.
+        let method = ("default_table_access_method".to_string(), "heap".to_string());
+        let values = shown::all(state).into_iter().chain([method]).map(typed).collect();
         let signature = Signature::any(1, Volatility::Stable);
         Self { name: "current_setting", signature, values: Arc::new(values) }
     }
@@ -153,6 +156,9 @@ impl ScalarUDFImpl for Named {
     }
 }
 
+/// The function whose texts are numbers.
+const OBJECT_SIZE: &str = "object_size";
+
 /// A function that gives a text for the number of an object, and for one the number of a column.
 #[derive(Debug)]
 struct Lookup {
@@ -191,6 +197,7 @@ impl ScalarUDFImpl for Lookup {
             _ => 1..=2,
         };
         match possible.contains(&types.len()) {
+            true if self.name == OBJECT_SIZE => Ok(DataType::Int64),
             true => Ok(DataType::Utf8),
             false => plan_err!("{} takes the number of an object", self.name),
         }
@@ -203,19 +210,24 @@ impl ScalarUDFImpl for Lookup {
         };
         let objects = number(0)?;
         let objects = objects.as_primitive::<Int64Type>();
-        let columns = if self.name == "col_description" { Some(number(1)?) } else { None };
+        // 0 is the object itself: a table's comment is none of a column.
+        let least = i64::from(self.name == "col_description");
+        let by_column = least == 1 || self.name == "pg_get_indexdef" && args.args.len() > 1;
+        let columns = if by_column { Some(number(1)?) } else { None };
         let columns = columns.as_ref().map(|columns| columns.as_primitive::<Int64Type>());
         let texts = (0..rows).map(|row| {
             let column = match columns {
                 None => Some(0),
-                // 0 is the table itself, whose comment is none of a column.
-                Some(columns) => {
-                    (columns.is_valid(row) && columns.value(row) > 0).then(|| columns.value(row))
-                }
+                Some(columns) => (columns.is_valid(row) && columns.value(row) >= least)
+                    .then(|| columns.value(row)),
             };
             let object = objects.is_valid(row).then(|| objects.value(row));
             self.values.get(&(object?, column?)).map(String::as_str)
         });
-        Ok(ColumnarValue::Array(Arc::new(texts.collect::<StringArray>())))
+        let texts = texts.collect::<StringArray>();
+        match self.name == OBJECT_SIZE {
+            true => Ok(ColumnarValue::Array(cast(&texts, &DataType::Int64)?)),
+            false => Ok(ColumnarValue::Array(Arc::new(texts))),
+        }
     }
 }

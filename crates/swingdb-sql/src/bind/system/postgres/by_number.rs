@@ -13,6 +13,7 @@ use crate::bind::system::postgres::{CATALOG_TABLES, OWNER, USER, comments, is_ke
 /// What PostgreSQL has types for that turn names into numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::bind::system) enum Registered {
+    Database,
     Relation,
     Schema,
     Function,
@@ -43,7 +44,7 @@ pub(in crate::bind::system) fn registered(
                 schema.macros.iter().for_each(|one| add(&one.definition.name, one.oid));
             }
             Registered::Schema => all.push((None, own.to_string(), schema.oid)),
-            Registered::Role | Registered::Type => {}
+            Registered::Database | Registered::Role | Registered::Type => {}
         }
     }
     let catalog = || Some("pg_catalog".to_string());
@@ -55,6 +56,10 @@ pub(in crate::bind::system) fn registered(
             let described =
                 [(PG_CATALOG, "pg_catalog"), (INFORMATION_SCHEMA_OID, "information_schema")];
             all.extend(described.map(|(oid, name)| (None, name.to_string(), oid)));
+        }
+        Registered::Database => {
+            let databases = objects.0.iter().filter(|database| !database.temporary);
+            all.extend(databases.map(|database| (None, database.name.clone(), database.oid)));
         }
         Registered::Role => all.push((None, USER.to_string(), OWNER)),
         Registered::Function | Registered::Type => {}
@@ -95,6 +100,9 @@ pub(in crate::bind::system) fn looked_up(
         }
         return Ok(all);
     }
+    if function == "object_size" {
+        return Ok(sizes(&objects));
+    }
     if function.starts_with("pg_get_function_") {
         let macros = objects.own_schemas().flat_map(|(_, schema)| &schema.macros);
         let parameters = |one: &MacroObject| {
@@ -116,16 +124,44 @@ pub(in crate::bind::system) fn looked_up(
         let on = Some(schema.name.as_str()).filter(|name| *name != SCHEMA);
         let texts = table.notes().indexes.iter().map(|index| create_index(on, table.name(), index));
         all.extend(relation.indexes.iter().map(|oid| (*oid, 0)).zip(texts));
+        for (index, oid) in table.notes().indexes.iter().zip(&relation.indexes) {
+            all.extend(index.on.iter().zip(1..).map(|(text, at)| ((*oid, at), text.clone())));
+        }
         // The index of a key, as PostgreSQL would have made it.
         for (one, oid) in constraints::of(table).iter().zip(&relation.constraints) {
-            let columns = one.columns.iter().map(|at| quoted(&table.columns()[*at].name));
-            let columns = columns.map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
-            if is_key(one.kind) {
-                let (name, table) = (quoted(&one.name), quoted(table.name()));
-                let text = format!("CREATE UNIQUE INDEX {name} ON {table} USING btree ({columns})");
-                all.push(((*oid, 0), text));
+            if !is_key(one.kind) {
+                continue;
             }
+            let columns = one.columns.iter().map(|at| quoted(&table.columns()[*at].name));
+            let columns = columns.collect::<Vec<_>>();
+            let (name, of, on) = (quoted(&one.name), quoted(table.name()), columns.join(", "));
+            let text = format!("CREATE UNIQUE INDEX {name} ON {of} USING btree ({on})");
+            all.push(((*oid, 0), text));
+            all.extend(columns.into_iter().zip(1..).map(|(name, at)| ((*oid, at), name)));
         }
     }
     Ok(all)
+}
+
+/// The bytes of each database and relation. Views, sequences and indexes have none of their own.
+fn sizes(objects: &Objects) -> Vec<((i64, i64), String)> {
+    let mut all = Vec::new();
+    for database in &objects.0 {
+        let mut sum = 0u64;
+        for schema in &database.schemas {
+            for relation in &schema.relations {
+                let bytes = match &relation.what {
+                    What::Table(table) => table.bytes(),
+                    What::View(_) | What::Registered => 0,
+                };
+                sum = sum.saturating_add(bytes);
+                all.push(((relation.oid, 0), bytes.to_string()));
+                let of_table = relation.indexes.iter().chain(&relation.constraints);
+                all.extend(of_table.map(|oid| ((*oid, 0), "0".to_string())));
+            }
+            all.extend(schema.sequences.iter().map(|one| ((one.oid, 0), "0".to_string())));
+        }
+        all.push(((database.oid, 0), sum.to_string()));
+    }
+    all
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, Field};
 use datafusion::catalog::TableProvider;
 use swingdb_common::error::Result;
 
-use crate::bind::system::objects::{Context, Objects, PG_CATALOG};
-use crate::bind::system::postgres::OWNER;
+use crate::bind::system::objects::{Context, Objects, PG_CATALOG, What};
+use crate::bind::system::postgres::{OWNER, keys};
 use crate::bind::system::rows::{Cell, Kind, Rows, cells};
 use crate::bind::system::types;
 
@@ -45,39 +46,55 @@ pub(in crate::bind::system) fn attribute(context: &Context<'_>) -> Result<Arc<dy
     let objects = Objects::of(context)?;
     for (database, schema, relation) in objects.own_relations() {
         let columns = context.columns(database, schema, relation).unwrap_or_default();
-        for (at, column) in columns.into_iter().enumerate() {
-            let kind = types::of_field(&column.field);
-            rows.add(cells![
-                relation.oid,
-                column.field.name(),
-                kind.oid,
-                -1i64,
-                kind.size,
-                at + 1,
-                i64::from(kind.category == "A"),
-                -1i64,
-                types::modifier(column.field.data_type()),
-                Null,
-                if kind.size < 0 { "x" } else { "p" },
-                Null,
-                !column.field.is_nullable(),
-                column.default.is_some(),
-                false,
-                "",
-                "",
-                false,
-                true,
-                0i64,
-                0i64,
-                "",
-                Null,
-                Null,
-                Null,
-                Null,
-            ]);
+        for (at, column) in (1..).zip(columns) {
+            let (field, has_default) = (&column.field, column.default.is_some());
+            rows.add(attribute_cells(relation.oid, at, field, has_default));
+        }
+        let What::Table(table) = &relation.what else { continue };
+        for (oid, columns) in keys::columns_of_indexes(relation, table) {
+            for (at, column) in (1..).zip(columns) {
+                let field = match column {
+                    Some(column) => table.columns()[column].field().with_nullable(true),
+                    None => Field::new("expr", DataType::Utf8, true),
+                };
+                rows.add(attribute_cells(oid, at, &field, false));
+            }
         }
     }
     rows.finish()
+}
+
+/// The row of `pg_attribute` for a column of a relation or an index.
+fn attribute_cells(relation: i64, at: i64, field: &Field, has_default: bool) -> Vec<Cell> {
+    let kind = types::of_field(field);
+    cells![
+        relation,
+        field.name(),
+        kind.oid,
+        -1i64,
+        kind.size,
+        at,
+        i64::from(kind.category == "A"),
+        -1i64,
+        types::modifier(field.data_type()),
+        Null,
+        if kind.size < 0 { "x" } else { "p" },
+        Null,
+        !field.is_nullable(),
+        has_default,
+        false,
+        "",
+        "",
+        false,
+        true,
+        0i64,
+        0i64,
+        "",
+        Null,
+        Null,
+        Null,
+        Null,
+    ]
 }
 
 pub(in crate::bind::system) fn attrdef(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use swingdb_common::error::Result;
-use swingdb_store::ForeignKey;
+use swingdb_store::{ForeignKey, Table};
 
-use crate::ast::create::create_index;
+use crate::ast::create::{create_index, quoted};
 use crate::ast::names::SCHEMA;
 use crate::bind::system::constraints;
-use crate::bind::system::objects::{Context, Database, Objects};
+use crate::bind::system::objects::{Context, Database, Objects, Relation};
 use crate::bind::system::postgres::is_key;
 use crate::bind::system::rows::{Cell, Kind, Rows, cells};
 
@@ -74,23 +74,38 @@ pub(in crate::bind::system) fn index(context: &Context<'_>) -> Result<Arc<dyn Ta
         if database.attached {
             continue;
         }
-        let numbers = |columns: &[usize]| columns.iter().map(|at| *at as i64 + 1).collect();
-        for (one, oid) in constraints::of(table).iter().zip(&relation.constraints) {
-            let primary = one.kind == constraints::Kind::Primary;
-            if is_key(one.kind) {
-                add(*oid, relation.oid, numbers(&one.columns), true, primary);
-            }
-        }
-        for (index, oid) in table.notes().indexes.iter().zip(&relation.indexes) {
-            // Of an expression the number of the column is 0.
-            let columns = match index.columns.len() == index.on.len() {
-                true => numbers(&index.columns),
-                false => vec![0; index.on.len()],
-            };
-            add(*oid, relation.oid, columns, index.unique, false);
+        // Of an expression the number of the column is 0.
+        let number = |column: Option<usize>| column.map_or(0, |at| at as i64 + 1);
+        let all = constraints::of(table);
+        for (oid, columns) in columns_of_indexes(relation, table) {
+            let columns = columns.into_iter().map(number).collect();
+            let key = relation.constraints.iter().zip(&all).find(|(of, _)| **of == oid);
+            let mut indexes = relation.indexes.iter().zip(&table.notes().indexes);
+            let unique = indexes.any(|(of, index)| *of == oid && index.unique);
+            let primary = key.is_some_and(|(_, key)| key.kind == constraints::Kind::Primary);
+            add(oid, relation.oid, columns, unique || key.is_some(), primary);
         }
     }
     rows.finish()
+}
+
+/// The number of each index of a table, also of those that its keys have in PostgreSQL, and the
+/// columns that it is on; `None`: an expression.
+pub(super) fn columns_of_indexes(
+    relation: &Relation,
+    table: &Table,
+) -> Vec<(i64, Vec<Option<usize>>)> {
+    let all = constraints::of(table);
+    let keys = relation.constraints.iter().zip(&all).filter(|(_, one)| is_key(one.kind));
+    let of_keys = keys.map(|(oid, one)| (*oid, one.columns.iter().copied().map(Some).collect()));
+    // An index keeps the texts of what it is on, in its own order.
+    let column = |on: &String| {
+        let is_named = |name: &str| *on == quoted(name) || on.eq_ignore_ascii_case(name);
+        table.columns().iter().position(|column| is_named(&column.name))
+    };
+    let indexes = relation.indexes.iter().zip(&table.notes().indexes);
+    let of_indexes = indexes.map(|(oid, index)| (*oid, index.on.iter().map(column).collect()));
+    of_keys.chain(of_indexes).collect()
 }
 
 pub(in crate::bind::system) fn indexes(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {

@@ -28,6 +28,8 @@ pub(in crate::bind::system) fn procedures(context: &Context<'_>) -> Result<Arc<d
         ("provolatile", Text),
         ("proisstrict", Bool),
         ("proacl", Texts),
+        ("proparallel", Text),
+        ("prosecdef", Bool),
     ]);
     for (_, schema) in Objects::of(context)?.own_schemas() {
         for one in &schema.macros {
@@ -38,7 +40,7 @@ pub(in crate::bind::system) fn procedures(context: &Context<'_>) -> Result<Arc<d
                 // Parameters and results of macros have no types.
                 rows.add(cells![
                     one.oid, name, schema.oid, OWNER, "f", set, count, sql, 0i64, 0i64, Null, "v",
-                    false, Null,
+                    false, Null, "s", false,
                 ]);
             }
         }
