@@ -78,6 +78,7 @@ use swingdb_common::types::arrow_types::enum_type;
 use swingdb_functions::json::to_json::{AS_JSON, TRY_AS_JSON};
 use swingdb_functions::nested::parts::{AS_PARTS, TRY_AS_PARTS, places};
 use swingdb_functions::text::enums::{AS_ENUM, TRY_AS_ENUM};
+use swingdb_functions::text::like_pattern::LIKE_PATTERN;
 use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID};
 
 use crate::ast::build;
@@ -381,6 +382,14 @@ fn escapes(expr: &mut Expr) {
     let Some(Value::SingleQuotedString(escape)) = escape_char.as_ref().map(|e| &e.value) else {
         return;
     };
+    if !matches!(pattern.as_ref(), Expr::Value(_)) && escape != "\\" {
+        // One that is known only when it runs.
+        let with = text(escape);
+        let given = std::mem::replace(pattern.as_mut(), build::null());
+        **pattern = call(LIKE_PATTERN, [given, with]);
+        *escape_char = None;
+        return;
+    }
     let (Expr::Value(pattern), mut escape) = (pattern.as_mut(), escape.chars()) else { return };
     let (Value::SingleQuotedString(pattern), escape, None) =
         (&mut pattern.value, escape.next(), escape.next())

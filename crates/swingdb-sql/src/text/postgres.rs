@@ -7,6 +7,7 @@
 //! | `a OPERATOR(pg_catalog.~) b` | `a ~ b` |
 //! | `a COLLATE pg_catalog.default` | `a` |
 //! | `polroles = '{0}'`, of `pg_policy` | `polroles = [0]` |
+//! | `array(SELECT f(x) FROM pg_catalog.unnest(a) x)` | `list_transform(a, lambda x: f(x))` |
 //! | `FROM pg_catalog.unnest(a) x` | `FROM unnest(a) x(x)`: the column has the name of the alias |
 //!
 //! Functions, operators and types have no schemas here. Tables of `pg_catalog` keep theirs.
@@ -72,6 +73,9 @@ fn at_schema(pass: &mut Pass, word: usize) -> bool {
     let is_call = pass.token(word + 3) == Some(&Token::LParen);
     let is_type = pass.token(before) == Some(&Token::DoubleColon) || pass.is_word(before, "as");
     if is_call && pass.is_word(word + 2, "unnest") {
+        if transformed_list(pass, word) {
+            return true;
+        }
         name_column(pass, word + 3);
         pass.splice(word..word + 2, Vec::new());
         return true;
@@ -83,6 +87,33 @@ fn at_schema(pass: &mut Pass, word: usize) -> bool {
         pass.splice(word..word + 2, Vec::new());
     }
     goes
+}
+
+/// `array(SELECT f(x) FROM pg_catalog.unnest(l) x)`, with the schema at a word, is the list with
+/// each element changed.
+fn transformed_list(pass: &mut Pass, word: usize) -> bool {
+    let Some(close) = pass.closing(word + 3) else { return false };
+    let begins = |at: usize| {
+        pass.is_word(at, "array")
+            && pass.token(at + 1) == Some(&Token::LParen)
+            && pass.is_word(at + 2, "select")
+            && pass.closing(at + 1) == Some(close + 2)
+    };
+    let Some(begin) = (0..word).rev().find(|at| begins(*at)) else { return false };
+    if !pass.is_word(word - 1, "from") || (begin + 3..word - 1).any(|at| pass.is_word(at, "from")) {
+        return false;
+    }
+    let tokens = |range: std::ops::Range<usize>| range.filter_map(|at| pass.token(at).cloned());
+    let word_of = |text: &str| Token::make_word(text, None);
+    let mut made = vec![word_of("list_transform"), Token::LParen];
+    made.extend(tokens(word + 4..close));
+    made.extend([Token::Comma, word_of("lambda")]);
+    made.extend(tokens(close + 1..close + 2));
+    made.push(Token::Colon);
+    made.extend(tokens(begin + 3..word - 1));
+    made.push(Token::RParen);
+    pass.replace(begin, close + 3 - begin, made);
+    true
 }
 
 /// Gives the column of a table function, whose arguments begin at a word, the name of its alias.
@@ -118,6 +149,10 @@ mod tests {
             ("SELECT a COLLATE pg_catalog.default AND pg_catalog.f(b)", "SELECT a  AND f(b)"),
             ("SELECT a OPERATOR(pg_catalog.=) pg_catalog.f(b)", "SELECT a = f(b)"),
             ("FROM pg_catalog.unnest(a) x WHERE 1", "FROM unnest(a) x(x) WHERE 1"),
+            (
+                "SELECT array(SELECT 'a' || x FROM pg_catalog.unnest(t.b) x) FROM t",
+                "SELECT list_transform(t.b,lambdax:'a'||x) FROM t",
+            ),
             ("FROM pg_catalog.unnest(a) WHERE 1", "FROM unnest(a) WHERE 1"),
             ("SELECT polroles = '{0}', '{0}'", "SELECT polroles = [0], '{0}'"),
             ("SELECT * FROM pg_catalog.pg_class", "SELECT * FROM pg_catalog.pg_class"),

@@ -179,6 +179,7 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
         1,
         "object_size(regclass($1))",
     ),
+    (&["generate_subscripts"], 2, "unnest(generate_series(1, array_length($1, $2)))"),
     (&["pg_database_size"], 1, "object_size(regdatabase($1))"),
     (&["pg_indexes_size"], 1, "CASE WHEN $1 IS NOT NULL THEN CAST(0 AS BIGINT) END"),
     (&["pg_get_function_sqlbody"], 1, NO_TEXT),

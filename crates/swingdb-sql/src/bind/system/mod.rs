@@ -80,6 +80,7 @@ fn maker(name: &str) -> Option<Make> {
         "pg_sequences" => postgres::sequences,
         "pg_settings" => postgres::settings,
         "pg_tables" => postgres::tables,
+        "pg_tablespace" => postgres::tablespaces,
         "pg_type" => postgres::all_types,
         "pg_user" => postgres::users,
         "pg_views" => postgres::views,

@@ -60,7 +60,7 @@ pub(crate) const SCALARS: [&str; 29] = [
 ];
 
 /// The tables of `pg_catalog`.
-pub(crate) const TABLES: [&str; 44] = [
+pub(crate) const TABLES: [&str; 45] = [
     "pg_am",
     "pg_attrdef",
     "pg_attribute",
@@ -85,6 +85,7 @@ pub(crate) const TABLES: [&str; 44] = [
     "pg_language",
     "pg_matviews",
     "pg_namespace",
+    "pg_opclass",
     "pg_partitioned_table",
     "pg_policy",
     "pg_proc",

@@ -68,8 +68,8 @@ pub(super) fn function(context: &Context<'_>, name: &str) -> Result<Option<Scala
     let (mut numbers, mut names) = (HashMap::new(), HashMap::new());
     for (schema, name, oid) in postgres::registered(context, *of)? {
         let whole = match &schema {
-            Some(schema) if schema != SCHEMA => format!("{schema}.{name}"),
-            _ => name.clone(),
+            Some(schema) if schema != SCHEMA => format!("{}.{}", quoted(schema), quoted(&name)),
+            _ => quoted(&name),
         };
         numbers.entry(key(schema.as_deref(), &name)).or_insert(oid);
         numbers.entry(key(None, &name)).or_insert(oid);
@@ -159,7 +159,7 @@ impl Lookup {
         let numbers = texts.as_string::<i32>().iter().map(|text| {
             let Some(text) = text else { return Ok(None) };
             match self.known.number(text) {
-                None if self.gives == Gives::Number => Err(self.known.missing(text)),
+                None if self.gives != Gives::NumberOrNull => Err(self.known.missing(text)),
                 found => Ok(found),
             }
         });
@@ -167,10 +167,7 @@ impl Lookup {
     }
 
     fn names(&self, given: &ArrayRef) -> Result<ArrayRef> {
-        if given.data_type().is_string() {
-            return Ok(cast(given, &DataType::Utf8)?);
-        }
-        let numbers = cast(given, &DataType::Int64)?;
+        let numbers = self.numbers(given)?;
         let numbers = numbers.as_primitive::<Int64Type>().iter();
         let names = numbers.map(|number| number.map(|number| self.known.name(number)));
         Ok(Arc::new(names.collect::<StringArray>()))

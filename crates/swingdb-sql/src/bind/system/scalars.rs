@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::{Result as EngineResult, ScalarValue, plan_err};
@@ -88,6 +88,16 @@ impl Named {
         Self { name: "current_setting", signature, values: Arc::new(values) }
     }
 
+    /// The values of names that are no constants, as texts.
+    fn texts(&self, names: &ArrayRef) -> EngineResult<ColumnarValue> {
+        let names = cast(names, &DataType::Utf8)?;
+        let texts = names.as_string::<i32>().iter().map(|name| {
+            let Some(name) = name else { return Ok(None) };
+            Ok(self.value(name)?.map(|(_, value)| value.to_string()))
+        });
+        Ok(ColumnarValue::Array(Arc::new(texts.collect::<EngineResult<StringArray>>()?)))
+    }
+
     /// What a name stands for; `None` for a variable that has no value.
     fn value(&self, name: &str) -> EngineResult<Option<&(FieldRef, ScalarValue)>> {
         let found = self.values.get(&name.to_lowercase());
@@ -137,12 +147,22 @@ impl ScalarUDFImpl for Named {
                 }
                 _ => plan_err!("{} takes a name in quotes", self.name),
             },
+            // What is no constant here may be one where it runs: a parameter, or a cast.
+            [None] if self.name == "current_setting" => {
+                Ok(Arc::new(Field::new(self.name, DataType::Utf8, true)))
+            }
             _ => plan_err!("{} takes a name in quotes, and no more", self.name),
         }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> EngineResult<ColumnarValue> {
+        let returned = args.return_field.data_type();
         let name = match args.args.as_slice() {
+            [ColumnarValue::Array(names)]
+                if self.name == "current_setting" && *returned == DataType::Utf8 =>
+            {
+                return self.texts(names);
+            }
             [ColumnarValue::Scalar(name)] => name.try_as_str().flatten().map(str::to_string),
             [ColumnarValue::Array(names)] if !names.is_empty() => {
                 let name = ScalarValue::try_from_array(names, 0)?;
@@ -152,7 +172,9 @@ impl ScalarUDFImpl for Named {
         };
         let Some(name) = name else { return plan_err!("{} takes a name in quotes", self.name) };
         let value = self.value(&name)?.map(|(_, value)| value.clone());
-        Ok(ColumnarValue::Scalar(value.unwrap_or(ScalarValue::Null)))
+        let value = value.unwrap_or(ScalarValue::Null);
+        let value = if value.data_type() == *returned { value } else { value.cast_to(returned)? };
+        Ok(ColumnarValue::Scalar(value))
     }
 }
 

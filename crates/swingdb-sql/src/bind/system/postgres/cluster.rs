@@ -13,6 +13,21 @@ use crate::options::shown;
 use Cell::Null;
 use Kind::{Big, Bool, Int, Text, Texts};
 
+/// The number of the one place for tables, as in PostgreSQL.
+const TABLESPACE: i64 = 1663;
+
+pub(in crate::bind::system) fn tablespaces(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+    let mut rows = Rows::new(&[
+        ("oid", Big),
+        ("spcname", Text),
+        ("spcowner", Big),
+        ("spcacl", Texts),
+        ("spcoptions", Texts),
+    ]);
+    rows.add(cells![TABLESPACE, "pg_default", OWNER, Null, Null]);
+    rows.finish()
+}
+
 pub(in crate::bind::system) fn database(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("oid", Big),
@@ -32,7 +47,7 @@ pub(in crate::bind::system) fn database(context: &Context<'_>) -> Result<Arc<dyn
     for database in Objects::of(context)?.0.iter().filter(|database| !database.temporary) {
         let (oid, name) = (database.oid, &database.name);
         rows.add(cells![
-            oid, name, OWNER, 6i64, "c", false, true, -1i64, 1663i64, "C", "C", Null, Null
+            oid, name, OWNER, 6i64, "c", false, true, -1i64, TABLESPACE, "C", "C", Null, Null
         ]);
     }
     rows.finish()

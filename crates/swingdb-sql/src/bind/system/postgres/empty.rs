@@ -62,6 +62,18 @@ pub(in crate::bind::system) const EMPTY: &[(&str, &[(&str, Kind)])] = &[
             ("definition", Text),
         ],
     ),
+    (
+        "pg_opclass",
+        &[
+            ("oid", Big),
+            ("opcmethod", Big),
+            ("opcname", Text),
+            ("opcnamespace", Big),
+            ("opcowner", Big),
+            ("opcintype", Big),
+            ("opcdefault", Bool),
+        ],
+    ),
     ("pg_partitioned_table", &[("partrelid", Big), ("partstrat", Text), ("partattrs", Text)]),
     (
         "pg_policy",
@@ -119,7 +131,6 @@ pub(in crate::bind::system) const EMPTY: &[(&str, &[(&str, Kind)])] = &[
             ("stxstattarget", Int),
         ],
     ),
-    ("pg_tablespace", &[("oid", Big), ("spcname", Text), ("spcowner", Big)]),
     (
         "pg_trigger",
         &[

@@ -25,7 +25,7 @@ use crate::bind::system::constraints;
 use crate::bind::system::objects::{Database, Objects, Relation, Schema};
 
 pub(super) use self::by_number::{Registered, looked_up, registered};
-pub(super) use self::cluster::{access_methods, database, roles, settings, users};
+pub(super) use self::cluster::{access_methods, database, roles, settings, tablespaces, users};
 pub(super) use self::columns::{all_types, attrdef, attribute};
 pub(super) use self::comments::description;
 pub(super) use self::empty::EMPTY;
