@@ -32,7 +32,8 @@ def engine(server, writer):
 def test_inspection(engine):
     found = sa.inspect(engine)
     assert set(found.get_schema_names()) >= {"main", "s"}
-    assert sorted(found.get_table_names()) >= ["child", "parent", "t"]
+    assert sorted(found.get_table_names()) == ["child", "parent", "t"]
+    assert found.get_table_names(schema="s") == ["u"]
     assert found.get_view_names() == ["v"]
     assert found.get_sequence_names() == ["numbers"]
     assert found.has_table("parent") and not found.has_table("nothing")
@@ -48,6 +49,11 @@ def test_inspection(engine):
 
 
 def test_reflection(engine):
+    metadata = sa.MetaData()
+    metadata.reflect(engine)
+    assert set(metadata.tables) == {"child", "parent", "t"}
+    [key] = metadata.tables["child"].foreign_keys
+    assert key.target_fullname == "parent.id"
     metadata = sa.MetaData()
     metadata.reflect(engine, schema="s")
     [table] = metadata.tables.values()

@@ -160,13 +160,7 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["pg_get_userbyid"], 1, "CASE WHEN $1 IS NOT NULL THEN 'swingdb' END"),
     (&["pg_encoding_to_char"], 1, "CASE WHEN $1 IS NOT NULL THEN 'UTF8' END"),
     (
-        &[
-            "pg_table_is_visible",
-            "pg_type_is_visible",
-            "pg_function_is_visible",
-            "pg_collation_is_visible",
-            "pg_statistics_obj_is_visible",
-        ],
+        &["pg_type_is_visible", "pg_collation_is_visible", "pg_statistics_obj_is_visible"],
         1,
         "CASE WHEN $1 IS NOT NULL THEN TRUE END",
     ),

@@ -27,18 +27,20 @@ pub(crate) const FUNCTIONS: [&str; 16] = [
 ];
 
 /// Functions of single rows.
-pub(crate) const SCALARS: [&str; 29] = [
+pub(crate) const SCALARS: [&str; 31] = [
     "col_description",
     "current_setting",
     "format_type",
     "getvariable",
     "obj_description",
     "object_size",
+    "pg_function_is_visible",
     "pg_get_constraintdef",
     "pg_get_function_arguments",
     "pg_get_function_identity_arguments",
     "pg_get_indexdef",
     "pg_get_viewdef",
+    "pg_table_is_visible",
     "quote_ident",
     "regclass",
     "regclass_name",

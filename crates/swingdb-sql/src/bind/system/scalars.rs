@@ -178,15 +178,23 @@ impl ScalarUDFImpl for Named {
     }
 }
 
-/// The function whose texts are numbers.
-const OBJECT_SIZE: &str = "object_size";
-
-/// A function that gives a text for the number of an object, and for one the number of a column.
+/// A function that gives a text, or what the text is cast to, for the number of an object, and
+/// for some also the number of a column.
 #[derive(Debug)]
 struct Lookup {
     name: &'static str,
     signature: Signature,
     values: Arc<HashMap<(i64, i64), String>>,
+}
+
+impl Lookup {
+    fn returns(&self) -> DataType {
+        match self.name {
+            "object_size" => DataType::Int64,
+            "pg_function_is_visible" | "pg_table_is_visible" => DataType::Boolean,
+            _ => DataType::Utf8,
+        }
+    }
 }
 
 impl PartialEq for Lookup {
@@ -219,8 +227,7 @@ impl ScalarUDFImpl for Lookup {
             _ => 1..=2,
         };
         match possible.contains(&types.len()) {
-            true if self.name == OBJECT_SIZE => Ok(DataType::Int64),
-            true => Ok(DataType::Utf8),
+            true => Ok(self.returns()),
             false => plan_err!("{} takes the number of an object", self.name),
         }
     }
@@ -247,9 +254,6 @@ impl ScalarUDFImpl for Lookup {
             self.values.get(&(object?, column?)).map(String::as_str)
         });
         let texts = texts.collect::<StringArray>();
-        match self.name == OBJECT_SIZE {
-            true => Ok(ColumnarValue::Array(cast(&texts, &DataType::Int64)?)),
-            false => Ok(ColumnarValue::Array(Arc::new(texts))),
-        }
+        Ok(ColumnarValue::Array(cast(&texts, &self.returns())?))
     }
 }

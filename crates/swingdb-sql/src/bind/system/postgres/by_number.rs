@@ -12,7 +12,7 @@ use crate::bind::system::postgres::{CATALOG_TABLES, OWNER, USER, comments, is_ke
 
 /// What PostgreSQL has types for that turn names into numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::bind::system) enum Registered {
+pub(crate) enum Registered {
     Database,
     Relation,
     Schema,
@@ -23,7 +23,7 @@ pub(in crate::bind::system) enum Registered {
 
 /// All objects of a kind: schema, name, number. Where two have one name, the one that is meant
 /// comes first. Types have names of several forms: [`types`] knows them.
-pub(in crate::bind::system) fn registered(
+pub(crate) fn registered(
     context: &Context<'_>,
     of: Registered,
 ) -> Result<Vec<(Option<String>, String, i64)>> {
@@ -83,7 +83,7 @@ fn add_relation(relation: &Relation, add: &mut dyn FnMut(&str, i64)) {
 
 /// What clients ask functions for: definitions of constraints and indexes, and comments, by the
 /// number of an object and of a column, or 0.
-pub(in crate::bind::system) fn looked_up(
+pub(crate) fn looked_up(
     context: &Context<'_>,
     function: &str,
 ) -> Result<Vec<((i64, i64), String)>> {
@@ -99,6 +99,17 @@ pub(in crate::bind::system) fn looked_up(
             all.push(((relation.oid, 0), view.sql.to_string()));
         }
         return Ok(all);
+    }
+    let visible = match function {
+        "pg_table_is_visible" => Some(Registered::Relation),
+        "pg_function_is_visible" => Some(Registered::Function),
+        _ => None,
+    };
+    if let Some(of) = visible {
+        let all = registered(context, of)?.into_iter();
+        return Ok(all
+            .map(|(schema, _, oid)| ((oid, 0), is_searched(schema).to_string()))
+            .collect());
     }
     if function == "object_size" {
         return Ok(sizes(&objects));
@@ -141,6 +152,11 @@ pub(in crate::bind::system) fn looked_up(
         }
     }
     Ok(all)
+}
+
+/// Whether names of a schema are found without it.
+fn is_searched(schema: Option<String>) -> bool {
+    schema.is_none_or(|schema| matches!(schema.as_str(), SCHEMA | "pg_temp" | "pg_catalog"))
 }
 
 /// The bytes of each database and relation. Views, sequences and indexes have none of their own.

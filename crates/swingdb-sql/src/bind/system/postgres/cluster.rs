@@ -16,7 +16,7 @@ use Kind::{Big, Bool, Int, Text, Texts};
 /// The number of the one place for tables, as in PostgreSQL.
 const TABLESPACE: i64 = 1663;
 
-pub(in crate::bind::system) fn tablespaces(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn tablespaces(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("oid", Big),
         ("spcname", Text),
@@ -28,7 +28,7 @@ pub(in crate::bind::system) fn tablespaces(_: &Context<'_>) -> Result<Arc<dyn Ta
     rows.finish()
 }
 
-pub(in crate::bind::system) fn database(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn database(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("oid", Big),
         ("datname", Text),
@@ -53,7 +53,7 @@ pub(in crate::bind::system) fn database(context: &Context<'_>) -> Result<Arc<dyn
     rows.finish()
 }
 
-pub(in crate::bind::system) fn settings(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn settings(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("name", Text),
         ("setting", Text),
@@ -75,7 +75,7 @@ pub(in crate::bind::system) fn settings(context: &Context<'_>) -> Result<Arc<dyn
     rows.finish()
 }
 
-pub(in crate::bind::system) fn roles(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn roles(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("oid", Big),
         ("rolname", Text),
@@ -93,7 +93,7 @@ pub(in crate::bind::system) fn roles(_: &Context<'_>) -> Result<Arc<dyn TablePro
     rows.finish()
 }
 
-pub(in crate::bind::system) fn users(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn users(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("usename", Text),
         ("usesysid", Big),
@@ -104,7 +104,7 @@ pub(in crate::bind::system) fn users(_: &Context<'_>) -> Result<Arc<dyn TablePro
     rows.finish()
 }
 
-pub(in crate::bind::system) fn access_methods(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn access_methods(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows =
         Rows::new(&[("oid", Big), ("amname", Text), ("amhandler", Text), ("amtype", Text)]);
     rows.add(cells![HEAP, "heap", Null, "t"]);

@@ -14,7 +14,7 @@ use crate::bind::system::types;
 use Cell::Null;
 use Kind::{Big, Bool, Int, Text, Texts};
 
-pub(in crate::bind::system) fn attribute(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn attribute(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("attrelid", Big),
         ("attname", Text),
@@ -97,7 +97,7 @@ fn attribute_cells(relation: i64, at: i64, field: &Field, has_default: bool) -> 
     ]
 }
 
-pub(in crate::bind::system) fn attrdef(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn attrdef(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[("oid", Big), ("adrelid", Big), ("adnum", Int), ("adbin", Text)]);
     let objects = Objects::of(context)?;
     for (database, _, relation, table) in objects.tables() {
@@ -114,7 +114,7 @@ pub(in crate::bind::system) fn attrdef(context: &Context<'_>) -> Result<Arc<dyn 
     rows.finish()
 }
 
-pub(in crate::bind::system) fn all_types(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn all_types(_: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("oid", Big),
         ("typname", Text),

@@ -38,9 +38,7 @@ pub(super) fn all(context: &Context<'_>) -> Result<Vec<(i64, i64, i64, String)>>
     Ok(all)
 }
 
-pub(in crate::bind::system) fn description(
-    context: &Context<'_>,
-) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn description(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows =
         Rows::new(&[("objoid", Big), ("classoid", Big), ("objsubid", Int), ("description", Text)]);
     for (class, object, column, text) in all(context)? {

@@ -6,7 +6,7 @@ use Kind::{Big, Bigs, Bool, Int, Real, Text, Texts};
 
 /// The tables of `pg_catalog` about what there is none of here, with the columns that clients join
 /// by.
-pub(in crate::bind::system) const EMPTY: &[(&str, &[(&str, Kind)])] = &[
+pub(crate) const EMPTY: &[(&str, &[(&str, Kind)])] = &[
     (
         "pg_auth_members",
         &[("roleid", Big), ("member", Big), ("grantor", Big), ("admin_option", Bool)],

@@ -36,12 +36,12 @@ const INDEX_COLUMNS: &[(&str, Kind)] = &[
     ("indkey", Bigs),
     ("indcollation", Bigs),
     ("indclass", Bigs),
-    ("indoption", Bigs),
+    ("indoption", Text),
     ("indexprs", Text),
     ("indpred", Text),
 ];
 
-pub(in crate::bind::system) fn index(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn index(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(INDEX_COLUMNS);
     let objects = Objects::of(context)?;
     let mut add = |oid: i64, table: i64, columns: Vec<i64>, unique: bool, primary: bool| {
@@ -64,8 +64,9 @@ pub(in crate::bind::system) fn index(context: &Context<'_>) -> Result<Arc<dyn Ta
             false,
             columns,
             zeros.clone(),
-            zeros.clone(),
             zeros,
+            // Clients read this one as a text.
+            vec!["0"; count].join(" "),
             Null,
             Null,
         ]);
@@ -108,7 +109,7 @@ pub(super) fn columns_of_indexes(
     of_keys.chain(of_indexes).collect()
 }
 
-pub(in crate::bind::system) fn indexes(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn indexes(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("schemaname", Text),
         ("tablename", Text),
@@ -138,7 +139,7 @@ fn parent_of(objects: &Objects, database: &Database, key: &ForeignKey) -> Option
     Some((relation.oid, columns.map(|at| at as i64 + 1).collect()))
 }
 
-pub(in crate::bind::system) fn constraint(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn constraint(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("oid", Big),
         ("conname", Text),

@@ -13,7 +13,7 @@ use crate::bind::system::rows::{Cell, Kind, Rows, cells};
 use Cell::Null;
 use Kind::{Big, Bool, Int, Real, Text, Texts};
 
-pub(in crate::bind::system) fn namespace(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn namespace(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows =
         Rows::new(&[("oid", Big), ("nspname", Text), ("nspowner", Big), ("nspacl", Texts)]);
     for (oid, name) in [(PG_CATALOG, "pg_catalog"), (INFORMATION_SCHEMA_OID, "information_schema")]
@@ -66,7 +66,7 @@ const CLASS_COLUMNS: &[(&str, Kind)] = &[
     ("relpartbound", Text),
 ];
 
-pub(in crate::bind::system) fn class(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn class(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let objects = Objects::of(context)?;
     let mut rows = Rows::new(CLASS_COLUMNS);
     let mut add = |of: &OneClass<'_>| rows.add(of.cells());
@@ -195,7 +195,7 @@ impl OneClass<'_> {
     }
 }
 
-pub(in crate::bind::system) fn tables(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn tables(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("schemaname", Text),
         ("tablename", Text),
@@ -217,7 +217,7 @@ pub(in crate::bind::system) fn tables(context: &Context<'_>) -> Result<Arc<dyn T
     rows.finish()
 }
 
-pub(in crate::bind::system) fn views(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn views(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("schemaname", Text),
         ("viewname", Text),

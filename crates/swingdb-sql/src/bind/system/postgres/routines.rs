@@ -12,7 +12,7 @@ use crate::bind::system::rows::{Cell, Kind, Rows, cells};
 use Cell::Null;
 use Kind::{Big, Bigs, Bool, Int, Text, Texts};
 
-pub(in crate::bind::system) fn procedures(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn procedures(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("oid", Big),
         ("proname", Text),
@@ -48,7 +48,7 @@ pub(in crate::bind::system) fn procedures(context: &Context<'_>) -> Result<Arc<d
     rows.finish()
 }
 
-pub(in crate::bind::system) fn sequences(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn sequences(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("schemaname", Text),
         ("sequencename", Text),
@@ -84,9 +84,7 @@ pub(in crate::bind::system) fn sequences(context: &Context<'_>) -> Result<Arc<dy
 }
 
 /// `pg_sequence`: what `pg_sequences` shows, by number.
-pub(in crate::bind::system) fn sequence_numbers(
-    context: &Context<'_>,
-) -> Result<Arc<dyn TableProvider>> {
+pub(crate) fn sequence_numbers(context: &Context<'_>) -> Result<Arc<dyn TableProvider>> {
     let mut rows = Rows::new(&[
         ("seqrelid", Big),
         ("seqtypid", Big),
