@@ -121,7 +121,8 @@ impl Known {
             Registered::Database => ObjectKind::Database,
             Registered::Schema => ObjectKind::Schema,
             Registered::Function => ObjectKind::Function,
-            Registered::Role | Registered::Type => ObjectKind::Other,
+            Registered::Type => ObjectKind::Type,
+            Registered::Role => ObjectKind::Other,
         };
         Error::not_found(kind, name, self.names.values())
     }
