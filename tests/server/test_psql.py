@@ -54,10 +54,38 @@ def test_what_there_is(server, writer):
     assert lines[0] == "a|numeric(10,2)||not null|"
     assert lines[1].startswith("b|integer[]|||") and "1" in lines[1]
     assert lines[2] == "c|text|||"
-    for command in (r"\d", r"\d v", r"\l", r"\du", r"\df x", r"\dT", r"\di"):
-        said = psql(server, command)
-        assert said.stderr in ("", 'Did not find any relations.\n'), (command, said.stderr)
+    commands = (
+        r"\d \d+ \d_v \d+_other \d+_v \l \l+ \du \df \df+ \dT \di \di+ \dv+ \dt+ \dn+ \db \dp \z"
+        r" \dx \dD \des \det \dew \deu \dC \ddp \dA \dm \sv_v"
+    )
+    for command in commands.split():
+        said = psql(server, command.replace("_", " "))
+        assert said.stderr in ("", "Did not find any relations.\n"), (command, said.stderr)
     assert "did not find" in psql(server, r"\d nothing").stderr.lower()
+
+
+def test_keys_sequences_and_macros(server, writer):
+    writer.execute("CREATE TABLE parent (id INT PRIMARY KEY, code VARCHAR UNIQUE, CHECK (id > 0))")
+    writer.execute("CREATE INDEX by_code ON parent (code, id)")
+    writer.execute("CREATE SEQUENCE numbers START 5")
+    writer.execute("CREATE MACRO plus(a, b) AS a + b")
+    writer.execute("COMMENT ON TABLE parent IS 'the parents'")
+    writer.share()
+    said = psql(server, r"\d parent", flags="-A").stdout
+    for line in ('"parent_id_pkey" PRIMARY KEY', '"by_code"', "CHECK(id > 0)"):
+        assert line in said, said
+    indexes = psql(server, r"\di").stdout.splitlines()
+    names = ["by_code", "parent_code_key", "parent_id_pkey"]
+    assert indexes == [f"main|{name}|index|swingdb|parent" for name in names]
+    columns = psql(server, r"\d by_code").stdout.splitlines()
+    assert columns[:2] == ["code|text|yes|code", 'id|integer|yes|"id"']
+    assert psql(server, r"\ds").stdout.splitlines() == ["main|numbers|sequence|swingdb"]
+    assert psql(server, r"\d numbers").stdout.startswith("bigint|5|1|")
+    assert psql(server, r"\df").stdout.splitlines() == ["main|plus||a, b|func"]
+    assert "the parents" in psql(server, r"\dt+ parent").stdout
+    names = "SELECT current_user, oid::regclass::text FROM pg_class WHERE oid = 'parent'::regclass"
+    assert psql(server, names).stdout == "swingdb|parent\n"
+    assert psql(server, "SELECT version()").stdout.startswith("PostgreSQL 14.0 (SwingDB ")
 
 
 def test_errors_and_transactions(server):

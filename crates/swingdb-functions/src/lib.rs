@@ -30,7 +30,7 @@ use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUD
 use aggregates::{compensated, counted, moments, ordered, ordered_windows, quantiles, sliding};
 use json::{paths, to_json};
 use nested::{chosen, lambdas, lists, map, map_values, structs};
-use text::{blobs, captures, enums, format, regexp_replace, reports, texts, uuids};
+use text::{blobs, captures, enums, format, like_pattern, regexp_replace, reports, texts, uuids};
 use time::{age, buckets, extracted, made, series, spans, strftime, strptime, truncation, zones};
 use windows::{places, shifts};
 
@@ -44,6 +44,7 @@ pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarU
     let others = structs::functions().chain(reports::functions()).chain(map::functions());
     let others = others.chain(map_values::functions());
     let others = others
+        .chain(like_pattern::functions())
         .chain(uuids::functions())
         .chain(enums::functions())
         .chain(nested::parts::functions());

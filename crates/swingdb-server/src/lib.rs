@@ -8,7 +8,6 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`options`] | the command line, checked |
-//! | [`catalog`] | `pg_catalog`, for the tools of PostgreSQL |
 //! | [`limits`] | limits of a session |
 //! | [`session`] | a snapshot, a connection to it, and which state a statement sees |
 //! | [`transport`] | bytes, plain or in TLS |
@@ -17,7 +16,6 @@
 //! | [`listen`] | accepting connections |
 //! | [`postgres`] | the PostgreSQL protocol |
 
-pub mod catalog;
 pub mod limits;
 pub mod listen;
 pub mod options;

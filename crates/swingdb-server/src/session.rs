@@ -16,13 +16,14 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray};
 use swingdb::{Connection, Database, Error, InterruptHandle, QueryResult, Result, Value};
 
-use crate::catalog;
-use crate::catalog::Catalog;
 use crate::limits::Limits;
 
 /// Why writes are refused.
 const WHY: &str = "this server serves snapshots of the database, which only its writer changes; \
     open the database in the program that writes it";
+
+/// What `version()` is: drivers read the version of PostgreSQL out of it.
+const VERSION: &str = concat!("PostgreSQL 14.0 (SwingDB ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Which database is served, and how.
 #[derive(Clone, Debug)]
@@ -56,11 +57,11 @@ impl Source {
         let database = self.snapshot()?;
         let connection = database.connect();
         connection.set_read_only(WHY);
+        connection.set_version(VERSION)?;
         for setting in self.limits.settings() {
             connection.query(&setting)?;
         }
-        let (limits, catalog) = (self.limits.clone(), Catalog::default());
-        Ok(Session { limits, database, connection, catalog })
+        Ok(Session { limits: self.limits.clone(), database, connection })
     }
 }
 
@@ -69,7 +70,6 @@ pub struct Session {
     limits: Limits,
     database: Database,
     connection: Connection,
-    catalog: Catalog,
 }
 
 impl Session {
@@ -83,10 +83,7 @@ impl Session {
 
     /// Runs one statement in the state that the session is at.
     pub fn run(&self, sql: &str, values: &[Value]) -> Result<QueryResult> {
-        let result = match catalog::is_asked(sql) {
-            true => self.catalog.run(&self.connection, sql, values)?,
-            false => self.connection.execute(sql, values)?,
-        };
+        let result = self.connection.execute(sql, values)?;
         // These are the tags of all statements that change settings.
         if matches!(result.tag(), "SET" | "RESET" | "PRAGMA") {
             self.keep_limits()?;

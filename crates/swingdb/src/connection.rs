@@ -40,6 +40,7 @@ use swingdb_common::progress::Progress;
 use swingdb_common::runtime::cancel::InterruptHandle;
 use swingdb_common::value::Value;
 use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportReport};
+use swingdb_sql::bind::system::Version;
 use swingdb_sql::text::parameters::Params;
 
 use crate::database::Database;
@@ -148,6 +149,15 @@ impl Connection {
     /// `why`. Temporary tables can still be made and changed.
     pub fn set_read_only(&self, why: impl Into<String>) {
         self.session.txn.lock().refusal = Some(why.into());
+    }
+
+    /// Sets what `version()` is in this session, for clients that read a version out of it.
+    pub fn set_version(&self, version: impl Into<String>) -> Result<()> {
+        let version = Version(version.into());
+        self.session.configure(|state| {
+            version.carry(state.config_mut());
+            Ok(())
+        })
     }
 
     /// Makes `other` readable in this session as `alias.table`, and clonable without copying.

@@ -4,6 +4,7 @@ pub mod blobs;
 pub mod captures;
 pub mod enums;
 pub mod format;
+pub mod like_pattern;
 pub(crate) mod patterns;
 pub mod regexp_replace;
 pub mod reports;

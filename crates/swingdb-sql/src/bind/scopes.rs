@@ -38,6 +38,7 @@ use crate::ast::walk::walk_mut;
 use crate::bind::catalogs::{Found, Source};
 use crate::bind::columns::{Withs, names_of};
 use crate::bind::lookahead::Lookahead;
+use crate::bind::system::names::PG_CATALOG;
 
 /// Resolves the names of a statement in their scopes.
 pub(crate) fn resolve(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
@@ -243,7 +244,10 @@ impl<'a> Resolver<'a> {
         let renamed = alias.is_some_and(|alias| !alias.columns.is_empty());
         relation.columns = if renamed { None } else { columns };
         if alias.is_none() {
-            relation.place = source.map(|source| self.place(&source, &reference));
+            relation.place = match source {
+                Some(source) => Some(self.place(&source, &reference)),
+                None => self.place_of_described(&reference),
+            };
         }
         relation
     }
@@ -266,6 +270,19 @@ impl<'a> Resolver<'a> {
             }
         };
         (databases, schema)
+    }
+
+    /// The same of a table that tells of others: `pg_catalog.pg_class.relname`.
+    fn place_of_described(&self, reference: &TableReference) -> Option<(Vec<String>, String)> {
+        let view = self.planner.view();
+        match view.find(reference) {
+            Ok(Some(Found::System(_) | Found::Information(_))) => {
+                let databases = [view.main.name.clone(), CATALOG.to_string()].into_iter();
+                let databases = databases.chain(view.database_name.clone()).collect();
+                Some((databases, reference.schema().unwrap_or(PG_CATALOG).to_string()))
+            }
+            _ => None,
+        }
     }
 
     /// A name of several parts.

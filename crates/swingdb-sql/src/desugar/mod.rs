@@ -22,6 +22,7 @@
 //! | `7 // 2` | `7 / 2`, which is whole for whole numbers |
 //! | `json -> 'a'`, `json ->> 'a'` | `json_extract(json, 'a')`, `json_extract_string(json, 'a')` |
 //! | `CAST(x AS JSON)`, `JSON '{}'` | `as_json(x)`, which checks text |
+//! | `'t'::regclass`, `x::oid` | [`registered`]: `regclass('t')`, `CAST(x AS BIGINT)` |
 //! | `2 ^ 3`, `2 ** 3` | `power(2, 3)`, as in PostgreSQL and DuckDB; the engine means XOR |
 //! | `~x + 1` | `bitwise_not(x + 1)` |
 //! | `quantile_disc(x, 0.5 ORDER BY y)`, `max` | without it; the engine means that of `y` |
@@ -53,6 +54,7 @@ pub(crate) mod members;
 pub(crate) mod order_by_all;
 pub(crate) mod quantified;
 pub(crate) mod recursive_unions;
+pub(crate) mod registered;
 pub(crate) mod relations;
 pub(crate) mod same_names;
 pub(crate) mod sample;
@@ -76,6 +78,7 @@ use swingdb_common::types::arrow_types::enum_type;
 use swingdb_functions::json::to_json::{AS_JSON, TRY_AS_JSON};
 use swingdb_functions::nested::parts::{AS_PARTS, TRY_AS_PARTS, places};
 use swingdb_functions::text::enums::{AS_ENUM, TRY_AS_ENUM};
+use swingdb_functions::text::like_pattern::LIKE_PATTERN;
 use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID};
 
 use crate::ast::build;
@@ -323,6 +326,9 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
 fn checked_cast(cast: &Expr) -> Option<Expr> {
     let Expr::Cast { kind, expr, data_type, .. } = cast else { return None };
     let safe = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
+    if let Some(found) = registered::rewritten(expr, data_type, safe) {
+        return Some(found);
+    }
     match data_type {
         DataType::JSON | DataType::JSONB => {
             Some(call(if safe { TRY_AS_JSON } else { AS_JSON }, [expr.as_ref().clone()]))
@@ -376,6 +382,14 @@ fn escapes(expr: &mut Expr) {
     let Some(Value::SingleQuotedString(escape)) = escape_char.as_ref().map(|e| &e.value) else {
         return;
     };
+    if !matches!(pattern.as_ref(), Expr::Value(_)) && escape != "\\" {
+        // One that is known only when it runs.
+        let with = text(escape);
+        let given = std::mem::replace(pattern.as_mut(), build::null());
+        **pattern = call(LIKE_PATTERN, [given, with]);
+        *escape_char = None;
+        return;
+    }
     let (Expr::Value(pattern), mut escape) = (pattern.as_mut(), escape.chars()) else { return };
     let (Value::SingleQuotedString(pattern), escape, None) =
         (&mut pattern.value, escape.next(), escape.next())

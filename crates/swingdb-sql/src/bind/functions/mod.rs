@@ -204,7 +204,12 @@ fn literal(expr: &Expr) -> Option<&str> {
 /// The arguments of a call, and whether they are all that is in its brackets: neither DISTINCT nor
 /// ORDER BY nor the like is.
 fn arguments(function: &Function) -> Option<(Vec<Expr>, bool)> {
-    let FunctionArguments::List(list) = &function.args else { return None };
+    let list = match &function.args {
+        FunctionArguments::List(list) => list,
+        // `current_user` and its like are called without parentheses.
+        FunctionArguments::None => return Some((Vec::new(), true)),
+        FunctionArguments::Subquery(_) => return None,
+    };
     let args = list.args.iter().map(|arg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
         _ => None,

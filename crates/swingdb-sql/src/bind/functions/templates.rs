@@ -160,13 +160,39 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["pg_get_userbyid"], 1, "CASE WHEN $1 IS NOT NULL THEN 'swingdb' END"),
     (&["pg_encoding_to_char"], 1, "CASE WHEN $1 IS NOT NULL THEN 'UTF8' END"),
     (
-        &["pg_table_is_visible", "pg_type_is_visible", "pg_function_is_visible"],
+        &["pg_type_is_visible", "pg_collation_is_visible", "pg_statistics_obj_is_visible"],
         1,
         "CASE WHEN $1 IS NOT NULL THEN TRUE END",
     ),
     (&["pg_get_expr"], 2, "CAST($1 AS VARCHAR)"),
     (&["pg_get_expr"], 3, "CAST($1 AS VARCHAR)"),
-    (&["format_type"], 2, FORMAT_TYPE),
+    (&["current_user", "session_user"], 0, "'swingdb'"),
+    (&["current_catalog"], 0, "'swingdb'"),
+    (
+        &["pg_relation_size", "pg_table_size", "pg_total_relation_size"],
+        1,
+        "object_size(regclass($1))",
+    ),
+    (&["generate_subscripts"], 2, "unnest(generate_series(1, array_length($1, $2)))"),
+    (&["pg_database_size"], 1, "object_size(regdatabase($1))"),
+    (&["pg_indexes_size"], 1, "CASE WHEN $1 IS NOT NULL THEN CAST(0 AS BIGINT) END"),
+    (&["pg_get_function_sqlbody"], 1, NO_TEXT),
+    (&["pg_is_in_recovery"], 0, "FALSE"),
+    (&["pg_relation_is_publishable"], 1, "CASE WHEN $1 IS NOT NULL THEN FALSE END"),
+    (&["pg_size_pretty"], 1, "format_bytes($1)"),
+    (&["pg_get_function_result", "pg_get_partkeydef"], 1, NO_TEXT),
+    (&["pg_get_statisticsobjdef_columns", "pg_tablespace_location"], 1, NO_TEXT),
+    (&["pg_get_triggerdef", "pg_get_ruledef"], 1, NO_TEXT),
+    (&["pg_get_triggerdef", "pg_get_ruledef"], 2, NO_TEXT),
+    (&["pg_get_serial_sequence", "shobj_description"], 2, NO_TEXT),
+    (PRIVILEGES, 2, "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN TRUE END"),
+    (PRIVILEGES, 3, "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL THEN TRUE END"),
+    (
+        &["has_column_privilege"],
+        4,
+        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL AND $4 IS NOT NULL \
+         THEN TRUE END",
+    ),
     (&["list_max"], 1, "array_max($1)"),
     // Of a text as well.
     (&["array_slice", "list_slice"], 3, "$1[($2):($3)]"),
@@ -188,27 +214,24 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["xor"], 2, "($1 | $2) - ($1 & $2)"),
     (&["list_min"], 1, "array_min($1)"),
     (&["sha256"], 1, "encode(sha256($1), 'hex')"),
-    (&["version"], 0, VERSION),
 ];
 
-/// The name of a type of PostgreSQL, by its number and what is said of its digits.
-const FORMAT_TYPE: &str = "CASE CAST($1 AS BIGINT) \
-     WHEN 16 THEN 'boolean' WHEN 17 THEN 'bytea' WHEN 18 THEN '\"char\"' WHEN 19 THEN 'name' \
-     WHEN 20 THEN 'bigint' WHEN 21 THEN 'smallint' WHEN 23 THEN 'integer' WHEN 25 THEN 'text' \
-     WHEN 26 THEN 'oid' WHEN 114 THEN 'json' WHEN 700 THEN 'real' WHEN 701 THEN 'double precision' \
-     WHEN 1043 THEN 'character varying' WHEN 1082 THEN 'date' \
-     WHEN 1083 THEN 'time without time zone' WHEN 1114 THEN 'timestamp without time zone' \
-     WHEN 1184 THEN 'timestamp with time zone' WHEN 1186 THEN 'interval' WHEN 2950 THEN 'uuid' \
-     WHEN 1700 THEN CASE WHEN coalesce(CAST($2 AS BIGINT), -1) < 4 THEN 'numeric' \
-     ELSE 'numeric(' || CAST((CAST($2 AS BIGINT) - 4) // 65536 AS VARCHAR) || ',' || \
-     CAST((CAST($2 AS BIGINT) - 4) % 65536 AS VARCHAR) || ')' END \
-     WHEN 1000 THEN 'boolean[]' WHEN 1001 THEN 'bytea[]' WHEN 1005 THEN 'smallint[]' \
-     WHEN 1007 THEN 'integer[]' WHEN 1009 THEN 'text[]' WHEN 1016 THEN 'bigint[]' \
-     WHEN 1021 THEN 'real[]' WHEN 1022 THEN 'double precision[]' \
-     WHEN 1115 THEN 'timestamp without time zone[]' WHEN 1182 THEN 'date[]' \
-     WHEN 1183 THEN 'time without time zone[]' WHEN 1185 THEN 'timestamp with time zone[]' \
-     WHEN 1187 THEN 'interval[]' WHEN 1231 THEN 'numeric[]' WHEN 2951 THEN 'uuid[]' \
-     ELSE CASE WHEN $1 IS NOT NULL THEN '???' END END";
+/// Of what there is none of here.
+const NO_TEXT: &str = "CASE WHEN $1 IS NULL THEN CAST(NULL AS VARCHAR) END";
+
+/// Everybody may do everything with what there is.
+const PRIVILEGES: &[&str] = &[
+    "has_any_column_privilege",
+    "has_column_privilege",
+    "has_database_privilege",
+    "has_function_privilege",
+    "has_schema_privilege",
+    "has_sequence_privilege",
+    "has_table_privilege",
+    "has_tablespace_privilege",
+    "has_type_privilege",
+    "pg_has_role",
+];
 
 /// Templates for functions that the engine has under that name, and that are to be others.
 pub(crate) const OURS: &[&str] = &[
@@ -222,7 +245,6 @@ pub(crate) const OURS: &[&str] = &[
     "string_agg",
     "week",
     "day",
-    "version",
     "lpad",
     "rpad",
     "list_sort",
@@ -273,6 +295,7 @@ pub(crate) const RENAMES: &[(&str, &str)] = &[
     ("get_current_timestamp", "now"),
     ("transaction_timestamp", "now"),
     ("uuidv4", "uuid"),
+    ("json_build_object", "json_object"),
 ];
 
 const MOST_BY: &str = "first_elements(array_agg($1 ORDER BY $2 DESC) \
@@ -323,8 +346,6 @@ const JSON_ARRAY: &str =
     "json_extract('[' || string_agg(coalesce(to_json($1), 'null'), ',') || ']', '$')";
 const JSON_OBJECT: &str = "json_extract('{' || string_agg(to_json(CAST($1 AS VARCHAR)) || ':' \
      || coalesce(to_json($2), 'null'), ',') || '}', '$')";
-/// Ours, not the query engine's.
-const VERSION: &str = concat!("'SwingDB ", env!("CARGO_PKG_VERSION"), "'");
 const FMOD: &str = "CAST($1 AS DOUBLE) \
      - floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE)) * CAST($2 AS DOUBLE)";
 const DAYS_IN_MONTH: &str =

@@ -12,7 +12,7 @@ use crate::bind::system::names::{FUNCTIONS, SCALARS};
 
 /// Functions that the binder and the planner put into plans, and two of the engine that need scans
 /// of its own.
-pub const INTERNAL: [&str; 32] = [
+pub const INTERNAL: [&str; 33] = [
     "array_agg_in_order",
     "as_enum",
     "as_json",
@@ -30,6 +30,7 @@ pub const INTERNAL: [&str; 32] = [
     "first_value_in_order",
     "input_file_name",
     "last_value_in_order",
+    "like_pattern",
     "map_of_lists",
     "mode_in_order",
     "nth_value_in_order",

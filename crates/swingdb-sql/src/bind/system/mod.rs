@@ -8,6 +8,8 @@
 //! | [`constraints`], [`types`], [`functions`] | what both tell of these |
 //! | [`standard`] | views of `information_schema` that tell of constraints |
 //! | [`scalars`] | functions of single rows |
+//! | [`registered`] | names as numbers and back |
+//! | [`version`] | `version()` |
 //! | [`names`] | the names of all |
 //! | [`rows`] | how a small table is made |
 
@@ -17,10 +19,12 @@ pub mod functions;
 pub(crate) mod names;
 mod objects;
 mod postgres;
+mod registered;
 mod rows;
 mod scalars;
 pub(crate) mod standard;
 mod types;
+mod version;
 
 use std::sync::Arc;
 
@@ -37,6 +41,7 @@ use crate::bind::system::names::{PG_CATALOG, TABLE_INFO};
 pub(crate) use self::objects::{Context, Provider};
 pub use self::scalars::Variables;
 pub(crate) use self::scalars::function as scalar;
+pub use self::version::Version;
 
 type Make = fn(&Context<'_>) -> Result<Arc<dyn TableProvider>>;
 
@@ -59,6 +64,7 @@ fn maker(name: &str) -> Option<Make> {
         "pragma_database_size" => duckdb::database_size,
         "pragma_show_tables" => duckdb::show_tables,
         "pragma_version" => duckdb::version,
+        "pg_am" => postgres::access_methods,
         "pg_attrdef" => postgres::attrdef,
         "pg_attribute" => postgres::attribute,
         "pg_class" => postgres::class,
@@ -70,10 +76,13 @@ fn maker(name: &str) -> Option<Make> {
         "pg_namespace" => postgres::namespace,
         "pg_proc" => postgres::procedures,
         "pg_roles" => postgres::roles,
+        "pg_sequence" => postgres::sequence_numbers,
         "pg_sequences" => postgres::sequences,
         "pg_settings" => postgres::settings,
         "pg_tables" => postgres::tables,
+        "pg_tablespace" => postgres::tablespaces,
         "pg_type" => postgres::all_types,
+        "pg_user" => postgres::users,
         "pg_views" => postgres::views,
         _ => return None,
     })

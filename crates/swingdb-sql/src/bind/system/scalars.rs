@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::{Result as EngineResult, ScalarValue, plan_err};
@@ -19,7 +19,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 
 use crate::bind::system::names::SCALARS;
 use crate::bind::system::objects::Context;
-use crate::bind::system::postgres;
+use crate::bind::system::{postgres, registered, version};
 use crate::options::shown;
 
 /// The variables of a session, which SET VARIABLE gives their values; names in lower case.
@@ -45,12 +45,16 @@ pub(crate) fn function(context: &Context<'_>, name: &str) -> Result<Option<Scala
     };
     Ok(Some(match *name {
         "current_setting" => ScalarUDF::new_from_impl(Named::settings(context.state)),
+        "version" => version::function(context.state),
         "getvariable" => ScalarUDF::new_from_impl(Named {
             name,
             signature: Signature::any(1, Volatility::Stable),
             values: Variables::of(context.state.config()).0,
         }),
         name => {
+            if let Some(function) = registered::function(context, name)? {
+                return Ok(Some(function));
+            }
             let values = postgres::looked_up(context, name)?.into_iter().collect();
             let signature = Signature::variadic_any(Volatility::Stable);
             ScalarUDF::new_from_impl(Lookup { name, signature, values: Arc::new(values) })
@@ -77,9 +81,21 @@ impl Named {
             let field = Arc::new(Field::new(&name, value.data_type(), true));
             (name, (field, value))
         };
-        let values = shown::all(state).into_iter().map(typed).collect();
+        // What clients of PostgreSQL compare with `pg_am`.
+        let method = ("default_table_access_method".to_string(), "heap".to_string());
+        let values = shown::all(state).into_iter().chain([method]).map(typed).collect();
         let signature = Signature::any(1, Volatility::Stable);
         Self { name: "current_setting", signature, values: Arc::new(values) }
+    }
+
+    /// The values of names that are no constants, as texts.
+    fn texts(&self, names: &ArrayRef) -> EngineResult<ColumnarValue> {
+        let names = cast(names, &DataType::Utf8)?;
+        let texts = names.as_string::<i32>().iter().map(|name| {
+            let Some(name) = name else { return Ok(None) };
+            Ok(self.value(name)?.map(|(_, value)| value.to_string()))
+        });
+        Ok(ColumnarValue::Array(Arc::new(texts.collect::<EngineResult<StringArray>>()?)))
     }
 
     /// What a name stands for; `None` for a variable that has no value.
@@ -131,12 +147,22 @@ impl ScalarUDFImpl for Named {
                 }
                 _ => plan_err!("{} takes a name in quotes", self.name),
             },
+            // What is no constant here may be one where it runs: a parameter, or a cast.
+            [None] if self.name == "current_setting" => {
+                Ok(Arc::new(Field::new(self.name, DataType::Utf8, true)))
+            }
             _ => plan_err!("{} takes a name in quotes, and no more", self.name),
         }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> EngineResult<ColumnarValue> {
+        let returned = args.return_field.data_type();
         let name = match args.args.as_slice() {
+            [ColumnarValue::Array(names)]
+                if self.name == "current_setting" && *returned == DataType::Utf8 =>
+            {
+                return self.texts(names);
+            }
             [ColumnarValue::Scalar(name)] => name.try_as_str().flatten().map(str::to_string),
             [ColumnarValue::Array(names)] if !names.is_empty() => {
                 let name = ScalarValue::try_from_array(names, 0)?;
@@ -146,16 +172,29 @@ impl ScalarUDFImpl for Named {
         };
         let Some(name) = name else { return plan_err!("{} takes a name in quotes", self.name) };
         let value = self.value(&name)?.map(|(_, value)| value.clone());
-        Ok(ColumnarValue::Scalar(value.unwrap_or(ScalarValue::Null)))
+        let value = value.unwrap_or(ScalarValue::Null);
+        let value = if value.data_type() == *returned { value } else { value.cast_to(returned)? };
+        Ok(ColumnarValue::Scalar(value))
     }
 }
 
-/// A function that gives a text for the number of an object, and for one the number of a column.
+/// A function that gives a text, or what the text is cast to, for the number of an object, and
+/// for some also the number of a column.
 #[derive(Debug)]
 struct Lookup {
     name: &'static str,
     signature: Signature,
     values: Arc<HashMap<(i64, i64), String>>,
+}
+
+impl Lookup {
+    fn returns(&self) -> DataType {
+        match self.name {
+            "object_size" => DataType::Int64,
+            "pg_function_is_visible" | "pg_table_is_visible" => DataType::Boolean,
+            _ => DataType::Utf8,
+        }
+    }
 }
 
 impl PartialEq for Lookup {
@@ -188,7 +227,7 @@ impl ScalarUDFImpl for Lookup {
             _ => 1..=2,
         };
         match possible.contains(&types.len()) {
-            true => Ok(DataType::Utf8),
+            true => Ok(self.returns()),
             false => plan_err!("{} takes the number of an object", self.name),
         }
     }
@@ -200,19 +239,21 @@ impl ScalarUDFImpl for Lookup {
         };
         let objects = number(0)?;
         let objects = objects.as_primitive::<Int64Type>();
-        let columns = if self.name == "col_description" { Some(number(1)?) } else { None };
+        // 0 is the object itself: a table's comment is none of a column.
+        let least = i64::from(self.name == "col_description");
+        let by_column = least == 1 || self.name == "pg_get_indexdef" && args.args.len() > 1;
+        let columns = if by_column { Some(number(1)?) } else { None };
         let columns = columns.as_ref().map(|columns| columns.as_primitive::<Int64Type>());
         let texts = (0..rows).map(|row| {
             let column = match columns {
                 None => Some(0),
-                // 0 is the table itself, whose comment is none of a column.
-                Some(columns) => {
-                    (columns.is_valid(row) && columns.value(row) > 0).then(|| columns.value(row))
-                }
+                Some(columns) => (columns.is_valid(row) && columns.value(row) >= least)
+                    .then(|| columns.value(row)),
             };
             let object = objects.is_valid(row).then(|| objects.value(row));
             self.values.get(&(object?, column?)).map(String::as_str)
         });
-        Ok(ColumnarValue::Array(Arc::new(texts.collect::<StringArray>())))
+        let texts = texts.collect::<StringArray>();
+        Ok(ColumnarValue::Array(cast(&texts, &self.returns())?))
     }
 }

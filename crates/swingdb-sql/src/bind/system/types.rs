@@ -65,6 +65,53 @@ pub(super) const ALL: [PgType; 20] = [
     UUID,
 ];
 
+/// Names in SQL that are not those of `pg_type`, and the type of each.
+const SQL_NAMES: [(&str, i64); 12] = [
+    ("boolean", 16),
+    ("\"char\"", 18),
+    ("bigint", 20),
+    ("smallint", 21),
+    ("integer", 23),
+    ("real", 700),
+    ("double precision", 701),
+    ("character varying", 1043),
+    ("time without time zone", 1083),
+    ("timestamp without time zone", 1114),
+    ("timestamp with time zone", 1184),
+    ("int", 23),
+];
+
+/// The name of a type in SQL, by its number; `modifier` says precision and scale of a decimal.
+pub(super) fn shown(oid: i64, modifier: Option<i64>) -> String {
+    let (element, end) = match ALL.iter().find(|known| known.array == oid) {
+        Some(known) => (known.oid, "[]"),
+        None => (oid, ""),
+    };
+    let digits = match modifier {
+        Some(modifier) if element == NUMERIC.oid && modifier >= 4 => {
+            format!("({},{})", (modifier - 4) >> 16, (modifier - 4) & 0x7ff)
+        }
+        _ => String::new(),
+    };
+    let in_sql = SQL_NAMES.iter().find(|(_, known)| *known == element).map(|(name, _)| *name);
+    let plain = || ALL.iter().find(|known| known.oid == element).map(|known| known.name);
+    format!("{}{digits}{end}", in_sql.or_else(plain).unwrap_or("???"))
+}
+
+/// The number of a type by any of its names: `int4`, `integer`, `pg_catalog.int4`, `_int4`,
+/// `integer[]`.
+pub(super) fn number(name: &str) -> Option<i64> {
+    let name = name.trim().to_lowercase();
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+    if let Some(element) = name.strip_suffix("[]").or_else(|| name.strip_prefix('_')) {
+        let element = number(element)?;
+        let found = ALL.iter().find(|known| known.oid == element)?;
+        return Some(found.array);
+    }
+    let in_sql = SQL_NAMES.iter().find(|(known, _)| *known == name).map(|(_, oid)| *oid);
+    in_sql.or_else(|| ALL.iter().find(|known| known.name == name).map(|known| known.oid))
+}
+
 /// The type of PostgreSQL that stands for a field's, as its clients get the values.
 pub(super) fn of_field(field: &Field) -> PgType {
     match uuid::is_marked(field) {
@@ -219,3 +266,25 @@ pub(super) const NAMES: &[(&str, &str, i64, &str)] = &[
     ("varbinary", "BLOB", 16, "STRING"),
     ("varchar", "VARCHAR", 16, "STRING"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_found_by_their_names_and_shown() {
+        for (name, shown_as) in [
+            ("int4", "integer"),
+            ("_int4", "integer[]"),
+            ("timestamp with time zone[]", "timestamp with time zone[]"),
+            ("pg_catalog.varchar", "character varying"),
+            ("TEXT", "text"),
+        ] {
+            assert_eq!(shown(number(name).unwrap(), None), shown_as);
+        }
+        assert_eq!(number("hstore"), None);
+        assert_eq!(shown(1700, Some((10 << 16 | 3) + 4)), "numeric(10,3)");
+        assert_eq!(shown(1231, Some((10 << 16 | 3) + 4)), "numeric(10,3)[]");
+        assert_eq!(shown(7, Some(-1)), "???");
+    }
+}
