@@ -332,7 +332,7 @@ fn what_would_not_be_kept_is_refused() {
     for (sql, expected) in [
         ("CREATE TABLE x (id INT REFERENCES t (a) ON DELETE SET NULL)", "SET NULL"),
         ("ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (a)", "CREATE TABLE"),
-        ("ALTER TABLE t ADD COLUMN b INT GENERATED ALWAYS AS (a + 1)", "CREATE TABLE"),
+        ("ALTER TABLE t ADD COLUMN z INT GENERATED ALWAYS AS (a + 1)", "CREATE TABLE"),
         ("CREATE TABLE x (a INT, b INT GENERATED ALWAYS AS IDENTITY)", "SEQUENCE"),
     ] {
         let error = f.error(sql);
