@@ -8,8 +8,8 @@ import swingdb
 
 
 def fill(con: swingdb.Connection) -> None:
-    con.execute("CREATE TABLE small AS SELECT i AS id, i * 2 AS x FROM range(50000) r(i)")
-    con.execute("CREATE TABLE large AS SELECT i AS id, i % 70000 AS k FROM range(300000) r(i)")
+    con.execute("CREATE TABLE small AS SELECT i AS id, i * 2 AS x FROM range(500000) r(i)")
+    con.execute("CREATE TABLE large AS SELECT i AS id, i % 700000 AS k FROM range(1500000) r(i)")
     con.execute("CREATE TABLE tiny AS SELECT i AS id FROM range(100) r(i)")
 
 
@@ -22,7 +22,7 @@ QUERY = "SELECT count(*), sum(x) FROM small JOIN large ON small.id = large.k"
 
 def test_large_build_sides_are_built_by_all_threads(con: swingdb.Connection) -> None:
     fill(con)
-    con.execute("SET threads = 4")
+    con.execute("SET threads = 8")
     assert "SharedHashJoinExec: join_type=Inner" in plan(con, QUERY)
     assert "RepartitionExec: partitioning=Hash" not in plan(con, QUERY)
     # A table of few rows is not worth it.
@@ -36,16 +36,16 @@ def test_large_build_sides_are_built_by_all_threads(con: swingdb.Connection) -> 
 
 def test_scans_of_the_other_side_learn_the_keys(con: swingdb.Connection) -> None:
     fill(con)
-    con.execute("SET threads = 4")
-    query = "SELECT count(*) FROM small JOIN large ON small.id = large.id WHERE small.x < 30000"
+    con.execute("SET threads = 8")
+    query = "SELECT count(*) FROM small JOIN large ON small.id = large.id WHERE small.x < 900000"
     shown = str(con.sql(f"EXPLAIN ANALYZE {query}").fetchall())
     assert "SharedHashJoinExec" in shown and "DynamicFilter" in shown, shown
-    assert con.execute(query).fetchall() == [(15000,)]
+    assert con.execute(query).fetchall() == [(450000,)]
 
 
 def test_a_join_beyond_the_memory_limit_says_so(con: swingdb.Connection) -> None:
     con.execute("CREATE TABLE wide AS SELECT i AS id, i * 1000003 AS k FROM range(1000000) r(i)")
-    con.execute("SET threads = 4")
+    con.execute("SET threads = 8")
     con.execute("SET memory_limit = '8MB'")
     with pytest.raises(swingdb.Error, match="HashJoinInput|emory"):
         con.execute("SELECT count(*) FROM wide a JOIN wide b ON a.k = b.k").fetchall()

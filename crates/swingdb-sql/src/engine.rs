@@ -59,6 +59,10 @@ use crate::physical::sorted_limits::WholeOrder;
 use crate::plan::aggregate_calls::Aggregates;
 use crate::plan::operators::Operators;
 
+/// Bytes of the smaller side of a join up to which one thread builds its hash table.
+const COLLECTED_BYTES: usize = 96 << 20;
+/// Its rows, where bytes are not known.
+const COLLECTED_ROWS: usize = 2_000_000;
 /// Range of whole keys up to which a join uses an array instead of a hash table: 4 bytes a key.
 const ARRAY_KEYS: usize = 8 << 20;
 /// Share of a wider range that must be taken for that.
@@ -233,10 +237,10 @@ fn default_config(threads: usize) -> SessionConfig {
     options.execution.time_zone = Some(Zone::UTC.to_string());
     // An ORDER BY is left out where nobody sees the order, not in each query of FROM.
     options.sql_parser.enable_subquery_sort_elimination = false;
-    // No side of a join is cut into partitions: that costs more than building one table, which
-    // all threads do where it is large (SharedJoins).
-    options.optimizer.hash_join_single_partition_threshold = usize::MAX;
-    options.optimizer.hash_join_single_partition_threshold_rows = usize::MAX;
+    // Beyond these a join is one for all threads (SharedJoins), or cut into partitions where it is
+    // not known how many rows it has.
+    options.optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES;
+    options.optimizer.hash_join_single_partition_threshold_rows = COLLECTED_ROWS;
     options.execution.perfect_hash_join_small_build_threshold = ARRAY_KEYS;
     options.execution.perfect_hash_join_min_key_density = ARRAY_DENSITY;
     // The engine derives whether `x IS TRUE` can be NULL in two ways that differ.
