@@ -49,4 +49,4 @@ mod visited;
 mod workers;
 
 pub use exec::SharedHashJoinExec;
-pub use rule::{SharedJoins, least_build_rows};
+pub use rule::{SharedJoins, is_built_by_all};

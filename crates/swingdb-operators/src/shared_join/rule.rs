@@ -51,8 +51,8 @@ impl PhysicalOptimizerRule for SharedJoins {
     }
 }
 
-/// Whether a table of `rows` is to be built by all of `threads` threads; `repartitioned`: the engine
-/// would cut both sides into partitions instead.
+/// Whether a table of `rows` is to be built by all of `threads` threads; `repartitioned`: the
+/// engine would cut both sides into partitions instead.
 pub fn is_built_by_all(rows: usize, threads: usize, repartitioned: bool) -> bool {
     let is_first = match repartitioned {
         true => threads > 1,
