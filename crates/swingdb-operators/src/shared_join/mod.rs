@@ -49,4 +49,4 @@ mod visited;
 mod workers;
 
 pub use exec::SharedHashJoinExec;
-pub use rule::{SharedJoins, is_built_by_all};
+pub use rule::SharedJoins;

@@ -16,11 +16,11 @@ use super::table::MOST_ROWS;
 /// Fewer build rows are not worth starting tasks.
 const LEAST_ROWS: usize = 256 * 1024;
 /// From so many threads on also tables that one thread would build are built by all. With few, the
-/// engine's own operator takes less time in all: TPC-H at scale 1 a fifth less on two cores.
+/// engine's own operator takes less time in all (`make bench-tpch` on two cores).
 const MANY_THREADS: usize = 8;
 
-/// Replaces the engine's hash joins by [`SharedHashJoinExec`] where several threads build a table
-/// faster than one. Stands right behind the rule that chooses the build side, and before the rule
+/// Replaces the engine's hash joins by [`SharedHashJoinExec`] where the build side is large, or
+/// where it is not small and there are many threads. Stands right behind the rule that chooses the build side, and before the rule
 /// that collects or repartitions it.
 #[derive(Debug, Default)]
 pub struct SharedJoins;
@@ -51,21 +51,25 @@ impl PhysicalOptimizerRule for SharedJoins {
     }
 }
 
-/// Whether a table of `rows` is to be built by all of `threads` threads; `repartitioned`: the
-/// engine would cut both sides into partitions instead.
-pub fn is_built_by_all(rows: usize, threads: usize, repartitioned: bool) -> bool {
-    let is_first = match repartitioned {
+/// Whether all of `threads` threads build tables that are large enough; `repartitioned`: the engine
+/// would cut both sides into partitions instead.
+fn are_enough(threads: usize, repartitioned: bool) -> bool {
+    match repartitioned {
         true => threads > 1,
         false => threads >= MANY_THREADS,
-    };
-    is_first && (LEAST_ROWS..=MOST_ROWS).contains(&rows)
+    }
 }
 
 fn pays(join: &HashJoinExec, threads: usize) -> bool {
-    let is_bounded = !join.left().boundedness().is_unbounded();
     let repartitioned = *join.partition_mode() != PartitionMode::CollectLeft;
-    let rows = likely_rows(join.left());
-    is_bounded && rows.is_some_and(|rows| is_built_by_all(rows, threads, repartitioned))
+    // Statistics are asked for last: they are computed for the whole plan below.
+    are_enough(threads, repartitioned)
+        && !join.left().boundedness().is_unbounded()
+        && likely_rows(join.left()).is_some_and(is_worth_it)
+}
+
+fn is_worth_it(rows: usize) -> bool {
+    (LEAST_ROWS..=MOST_ROWS).contains(&rows)
 }
 
 /// The rows that a plan is likely to have, if it is known.
@@ -90,7 +94,7 @@ mod tests {
             (100_000, 64, true, false),
             (MOST_ROWS + 1, 64, true, false),
         ] {
-            let found = is_built_by_all(rows, threads, repartitioned);
+            let found = are_enough(threads, repartitioned) && is_worth_it(rows);
             assert_eq!(found, expected, "{rows} rows, {threads} threads, {repartitioned}");
         }
     }
