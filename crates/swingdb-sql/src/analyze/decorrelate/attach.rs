@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{
     Column, JoinConstraint, NullEquality, Result, ScalarValue, TableReference, not_impl_err,
 };
@@ -111,9 +112,20 @@ impl Rows {
         &self.base
     }
 
+    /// What is in place of a subquery in an expression on the rows. `definite`: false will do for
+    /// unknown.
+    pub fn result_of(&mut self, part: Expr, definite: bool) -> Result<Transformed<Expr>> {
+        Ok(Transformed::yes(match &part {
+            Expr::ScalarSubquery(subquery) => self.value(subquery)?,
+            Expr::Exists(exists) => self.exists(exists)?,
+            Expr::InSubquery(membership) => self.contains(membership, definite)?,
+            _ => return Ok(Transformed::no(part)),
+        }))
+    }
+
     /// The value of a subquery of one column, which is NULL where it has no row, and an error where
     /// it has more than one.
-    pub fn value(&mut self, subquery: &Subquery) -> Result<Expr> {
+    fn value(&mut self, subquery: &Subquery) -> Result<Expr> {
         let evaluated = self.evaluate(&subquery.subquery)?;
         let [value] = <[Column; 1]>::try_from(subquery.subquery.schema().columns())
             .or_else(|_| not_impl_err!("a subquery of several columns used as a value"))?;
@@ -128,14 +140,14 @@ impl Rows {
     }
 
     /// Whether a subquery has a row.
-    pub fn exists(&mut self, exists: &Exists) -> Result<Expr> {
+    fn exists(&mut self, exists: &Exists) -> Result<Expr> {
         let evaluated = self.evaluate(&exists.subquery.subquery)?;
         let found = self.join_left(distinct(evaluated, Vec::new())?, mark(), Vec::new())?;
         Ok(if exists.negated { found.is_null() } else { found.is_not_null() })
     }
 
     /// Whether a value is among those of a subquery. `definite`: false will do for unknown.
-    pub fn contains(&mut self, membership: &InSubquery, definite: bool) -> Result<Expr> {
+    fn contains(&mut self, membership: &InSubquery, definite: bool) -> Result<Expr> {
         let InSubquery { expr, subquery, negated } = membership;
         let columns = subquery.subquery.schema().columns();
         let [element] = <[Column; 1]>::try_from(columns)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, not_impl_err};
-use datafusion::logical_expr::{Expr, Join};
+use datafusion::logical_expr::Join;
 
 use crate::analyze::decorrelate::attach::Rows;
 use crate::analyze::decorrelate::by_engine::subquery_of;
@@ -43,12 +43,7 @@ pub(crate) fn unnest(join: Join) -> Result<Join> {
                 join.join_type
             );
         };
-        Ok(Transformed::yes(match &part {
-            Expr::Exists(exists) => side.exists(exists)?,
-            Expr::InSubquery(membership) => side.contains(membership, false)?,
-            Expr::ScalarSubquery(subquery) => side.value(subquery)?,
-            _ => part,
-        }))
+        side.result_of(part, false)
     });
     Join::try_new(
         Arc::new(left.plan),

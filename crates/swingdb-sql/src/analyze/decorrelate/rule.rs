@@ -180,12 +180,7 @@ fn unnest(part: Expr, place: &SubquerySite<'_>, rows: &mut Rows) -> Result<Trans
     }
     // A condition that is unknown of a row keeps it out, as one that is false.
     let is_condition = matches!(place.node, LogicalPlan::Filter(_)) && *place.whole == part;
-    Ok(Transformed::yes(match &part {
-        Expr::ScalarSubquery(subquery) => rows.value(subquery)?,
-        Expr::Exists(exists) => rows.exists(exists)?,
-        Expr::InSubquery(membership) => rows.contains(membership, is_condition)?,
-        _ => part,
-    }))
+    rows.result_of(part, is_condition)
 }
 
 /// An inner join whose condition is asked above it.
