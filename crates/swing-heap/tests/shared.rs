@@ -3,44 +3,22 @@
 
 mod common;
 
-use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{on_disk, seed};
+use common::in_area::{Contents, name, open, place};
+use common::seed;
 use swing::{AreaName, AreaOffset, AreaOptions, ByteLen, Namespace, Publish, WriteIntent};
 use swing_heap::{
     AreaProblem, Handle, HeapError, HeapOptions, HeapSnapshot, ObjectHeap, PolicyKind,
 };
 
-struct Place {
-    home: tempfile::TempDir,
-    disk: tempfile::TempDir,
-    ns: Namespace,
-}
-
-fn place() -> Place {
-    let home = tempfile::tempdir_in("/dev/shm").unwrap();
-    let ns = Namespace::open(home.path()).unwrap();
-    Place { home, disk: on_disk(), ns }
-}
-
-fn name() -> AreaName {
-    AreaName::new("heap").unwrap()
-}
-
 fn options(budget: u64) -> HeapOptions {
     HeapOptions { budget, ..Default::default() }
 }
-
-fn open(place: &Place, options: HeapOptions) -> ObjectHeap {
-    ObjectHeap::open_in(&place.ns, &name(), place.disk.path(), options).unwrap()
-}
-
-type Contents = HashMap<Handle, Vec<u8>>;
 
 fn bytes_of(random: &mut fastrand::Rng) -> Vec<u8> {
     let len = match random.u32(..10) {

@@ -2,37 +2,16 @@
 
 mod common;
 
-use std::collections::HashMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use common::{on_disk, seed};
-use swing::{AreaName, Namespace};
+use common::in_area::{Contents, Place, name, open, place};
+use common::seed;
 use swing_heap::{Handle, HeapError, HeapOptions, HeapSnapshot, MAX_POINTER_BYTES, ObjectHeap};
-
-struct Place {
-    home: tempfile::TempDir,
-    disk: tempfile::TempDir,
-    ns: Namespace,
-}
-
-fn place() -> Place {
-    let home = tempfile::tempdir_in("/dev/shm").unwrap();
-    let ns = Namespace::open(home.path()).unwrap();
-    Place { home, disk: on_disk(), ns }
-}
-
-fn name() -> AreaName {
-    AreaName::new("heap").unwrap()
-}
 
 fn options(budget: u64) -> HeapOptions {
     HeapOptions { budget, max_wait: Duration::from_secs(5), ..HeapOptions::default() }
-}
-
-fn open(place: &Place, options: HeapOptions) -> ObjectHeap {
-    ObjectHeap::open_in(&place.ns, &name(), place.disk.path(), options).unwrap()
 }
 
 fn snapshot(place: &Place) -> HeapSnapshot {
@@ -44,8 +23,6 @@ fn bytes_at<'a>(heap: &ObjectHeap, handle: Handle, len: usize) -> &'a mut [u8] {
     // SAFETY: the object has so many bytes, which the test uses from one thread at a time.
     unsafe { std::slice::from_raw_parts_mut(address, len) }
 }
-
-type Contents = HashMap<Handle, Vec<u8>>;
 
 fn check(snapshot: &HeapSnapshot, then: &Contents, what: &str) {
     assert_eq!(snapshot.handles().count(), then.len(), "{what}");

@@ -3,6 +3,8 @@
 
 #![allow(dead_code)]
 
+pub mod in_area;
+
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
