@@ -20,8 +20,8 @@ const LEAST_ROWS: usize = 256 * 1024;
 const MANY_THREADS: usize = 8;
 
 /// Replaces the engine's hash joins by [`SharedHashJoinExec`] where the build side is large, or
-/// where it is not small and there are many threads. Stands right behind the rule that chooses the build side, and before the rule
-/// that collects or repartitions it.
+/// where it is not small and there are many threads. Stands right behind the rule that chooses the
+/// build side, and before the rule that collects or repartitions it.
 #[derive(Debug, Default)]
 pub struct SharedJoins;
 
