@@ -33,13 +33,25 @@ fn in_child(check: impl FnOnce() -> bool) {
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status}");
 }
 
-/// Random work until the disk is full; the state stays the model's, and comes back after opening.
+/// A commit that only adds, so that the disk is full sooner or later whatever else is done.
+fn grow(log: &Log, model: &mut Model, random: &mut fastrand::Rng) -> Result<(), CommitError> {
+    let mut batch = log.batch()?;
+    let bytes = vec![random.u8(..); 256 << 10];
+    let id = batch.put(&bytes)?;
+    batch.commit()?;
+    model.now.records.insert(id, bytes);
+    Ok(())
+}
+
+/// Random work until the disk is full, and on the full disk; the state stays the model's, and
+/// comes back after opening.
 fn fill(path: &Path, random: &mut fastrand::Rng) -> u32 {
     let log = Log::create(directory(path), small_options()).unwrap();
     let (mut model, mut full) = (Model::default(), 0);
     for _ in 0..400 {
         let done = match random.u32(0..6) {
             0 => log.collect().map(|_| ()),
+            1 if full == 0 => grow(&log, &mut model, random),
             _ => random_commit(&log, &mut model, random).map(|_| ()),
         };
         match done {
