@@ -402,6 +402,7 @@ impl Registry {
         let malloc = (!hold::is_held(token)).then(|| entry.malloc.read());
         let _pause = malloc.as_deref().and_then(Option::as_ref).map(Malloc::pause);
         entry.area.publish(Publish::Shared, b"")?;
+        entry.area.give_back_later();
         Ok(())
     }
 

@@ -207,7 +207,9 @@ impl Shared {
             blocks: core.disk.blocks() as u32,
             buffers: core.disk.blocks_in_memory(),
         };
-        let epoch = area.memory.area().publish(Publish::Shared, &state.encode())?;
+        let memory = area.memory.area();
+        let epoch = memory.publish(Publish::Shared, &state.encode())?;
+        memory.give_back_later();
         core.disk.add_state(epoch);
         self.look_at_states(core);
         Ok(epoch)

@@ -3,6 +3,8 @@
 #[macro_use]
 mod common;
 
+use std::time::{Duration, Instant};
+
 use common::*;
 use swing::{AreaOffset, ByteLen, ExtentState, Publish, WriteIntent};
 
@@ -185,6 +187,33 @@ fn protecting_ahead_changes_nothing_that_is_seen() {
     assert!(snapshot_is(&snapshot, data_at(2), 2 * DATA, 1));
 }
 
+/// What a publish lets go with the state before it is not given back by the publish, whose time
+/// would depend on it, but by the keeper; an area may be closed meanwhile.
+fn what_a_publish_leaves_is_given_back_behind_it() {
+    const EXTENTS: u64 = 100;
+    let h = home();
+    for close_at_once in [false, true] {
+        let area = h.ns.create(&name("a"), &options()).unwrap();
+        let spare = || area.stats().spare;
+        fill(&area, data_at(0), EXTENTS * DATA, 1);
+        area.publish(Publish::Shared, b"").unwrap();
+        area.discard(range(data_at(0), EXTENTS * DATA)).unwrap();
+        area.publish(Publish::Committed, b"").unwrap();
+        assert_eq!(spare().get(), 0, "the shared state shows it");
+        area.publish(Publish::Shared, b"").unwrap();
+        assert_eq!(spare().get(), EXTENTS * DATA);
+        area.give_back_later();
+        let end = Instant::now() + Duration::from_secs(30);
+        while !close_at_once && spare() > ByteLen::mib(16) {
+            assert!(Instant::now() < end, "{:?} are spare", spare());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(area);
+        h.ns.remove(&name("a")).unwrap();
+    }
+    nothing_is_left(&h);
+}
+
 over_both_back_ends! {
     an_untouched_page_of_a_snapshot_does_not_show_later_writes,
     states_of_extents,
@@ -193,4 +222,5 @@ over_both_back_ends! {
     is_mapped_agrees_with_the_writer,
     committed_states_are_invisible_until_shared,
     protecting_ahead_changes_nothing_that_is_seen,
+    what_a_publish_leaves_is_given_back_behind_it,
 }

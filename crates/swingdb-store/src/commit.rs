@@ -401,6 +401,7 @@ impl Writer {
         let payload = payload(root)?;
         let _pause = ground.heap.pause();
         let epoch = ground.area().publish(kind, &payload).map_err(publish_error)?;
+        ground.area().give_back_later();
         Ok(epoch.0)
     }
 }

@@ -1,6 +1,6 @@
 //! The open areas of this process.
 //!
-//! A fork looks at all of them, the keeper at those that are tracked. **Fork.** The list's lock is
+//! A fork looks at all of them, the keeper at the tracked and at the plain ones by turns. **Fork.** The list's lock is
 //! taken before the process forks, before any area's lock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,9 +27,18 @@ pub(crate) fn unregister(core: &Arc<Core>) {
     OPEN.lock().retain(|w| w.as_ptr() != me);
 }
 
-/// Calls `each` with every tracked area of this process, for the keeper. Each is held no longer
-/// than that takes: with it, whoever closes it waits for its addresses.
-pub(crate) fn with_tracked(mut each: impl FnMut(&Core)) {
+/// Calls `each` with every tracked area of this process, for the keeper.
+pub(crate) fn with_tracked(each: impl FnMut(&Core)) {
+    with_open(|core| core.tracked.get().is_some(), each);
+}
+
+/// The same with every area that is not tracked.
+pub(crate) fn with_plain(each: impl FnMut(&Core)) {
+    with_open(|core| core.tracked.get().is_none(), each);
+}
+
+/// Each is held no longer than the call takes: whoever closes it waits for its addresses.
+fn with_open(chosen: impl Fn(&Core) -> bool, mut each: impl FnMut(&Core)) {
     let mut at = OPEN.lock().len();
     // Backwards: whatever is closed meanwhile, none is missed.
     while at > 0 {
@@ -37,7 +46,7 @@ pub(crate) fn with_tracked(mut each: impl FnMut(&Core)) {
         let core = {
             let open = OPEN.lock();
             let core = open.get(at).and_then(Weak::upgrade);
-            let core = core.filter(|c| c.tracked.get().is_some() && c.check_fork().is_ok());
+            let core = core.filter(|c| chosen(c) && c.check_fork().is_ok());
             let Some(core) = core else { continue };
             KEEPER_AT.store(Arc::as_ptr(&core) as usize, Ordering::SeqCst);
             core

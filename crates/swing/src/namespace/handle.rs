@@ -44,15 +44,21 @@ impl Namespace {
     }
 
     fn open_inner(path: &Path) -> Result<Self> {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(|e| Fault::io("create", path, e))?;
         let refuse = |why: &str| {
             let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, why);
             Err(Fault::io("use", path, source))
         };
         // Where anybody may make links (`/dev/shm`), somebody else's could lead to any folder of
         // this user's.
-        let link = std::fs::symlink_metadata(path).map_err(|e| Fault::io("look at", path, e))?;
+        let link = match std::fs::symlink_metadata(path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+                made.map_err(|e| Fault::io("create", path, e))?;
+                std::fs::symlink_metadata(path)
+            }
+            found => found,
+        };
+        let link = link.map_err(|e| Fault::io("look at", path, e))?;
         if link.is_symlink() && ![0, process::user_id()].contains(&link.uid()) {
             return refuse("it is a symbolic link of another user; set SWINGDB_HOME");
         }

@@ -41,7 +41,8 @@ impl Area {
     /// extents that were private are write-protected afterwards. `payload` (at most 4096 bytes) is
     /// the client's root, handed to whoever opens the state.
     ///
-    /// The first publish of a named area makes it outlive its process.
+    /// The first publish of a named area makes it outlive its process. Memory that it
+    /// makes superfluous is left to later calls, or to [`Area::give_back_later`].
     pub fn publish(&self, kind: Publish, payload: &[u8]) -> Result<Epoch, PublishError> {
         let core = &*self.core;
         let kind = match kind {

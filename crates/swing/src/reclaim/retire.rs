@@ -21,11 +21,10 @@ use crate::reclaim::punch::SPARE_ALLOWANCE;
 
 /// Manifests examined at each publish.
 const PROBES_PER_PUBLISH: usize = 4;
-/// Memory given back at most by one publish. What was overwritten since the last one is not given
-/// back by publishes at all (they are to be quick) but by the next `make_writable`, which takes new
-/// memory.
-const PUNCH_PER_PUBLISH: u64 = 512 << 20;
-/// The same in a tracked area, where those who hook next wait for it.
+/// Memory given back at most by one publish of a tracked area, where those who hook next wait for
+/// it. A publish of another area gives none back, since its time is not to depend on how much was
+/// let go: what was overwritten is left to the next `make_writable`, which takes new memory, and
+/// what was discarded or released by readers to [`Core::give_back_left`].
 const PUNCH_PER_LIVE_PUBLISH: ByteLen = ByteLen::mib(64);
 /// How often that much is given back in one go when nobody hooks.
 const MAX_IDLE_ROUNDS: u32 = 16;
@@ -108,9 +107,31 @@ impl Core {
             let keep = SPARE_ALLOWANCE.max(ByteLen(state.spare.reuse));
             return self.punch_spare(state, keep, PUNCH_PER_LIVE_PUBLISH);
         }
-        let limit = state.spare.punch_budget.min(PUNCH_PER_PUBLISH);
-        state.spare.punch_budget -= limit;
-        self.punch_spare(state, SPARE_ALLOWANCE, ByteLen(limit))
+        Ok(())
+    }
+
+    /// Whether publishes have left memory that is to be given back.
+    pub(crate) fn has_left(&self, state: &Tables) -> bool {
+        state.spare.punch_budget > 0 && state.versions.spare_bytes() > SPARE_ALLOWANCE
+    }
+
+    /// Gives back some of what publishes have left; `true` when there is more.
+    pub(crate) fn give_back_left(&self, most: ByteLen) -> Result<bool> {
+        let mut state = self.lock_for_change()?;
+        self.punch_left(&mut state, most)?;
+        Ok(self.has_left(&state))
+    }
+
+    /// Gives back so much at most of what was let go since it was given back last.
+    pub(crate) fn punch_left(&self, state: &mut Tables, most: ByteLen) -> Result<()> {
+        let limit = ByteLen(state.spare.punch_budget).min(most);
+        let before = state.versions.spare_bytes();
+        let punched = self.punch_spare(state, SPARE_ALLOWANCE, limit);
+        // What somebody still sees is not spare yet, and stays to be given back.
+        let spare = state.versions.spare_bytes().0;
+        let left = state.spare.punch_budget.saturating_sub(before.0.saturating_sub(spare));
+        state.spare.punch_budget = left.min(spare + state.versions.retired_bytes().0);
+        punched
     }
 
     /// When nobody has hooked for a while: what was kept for the next stores of a tracked area is
@@ -120,6 +141,7 @@ impl Core {
             let mut state = self.lock_for_change()?;
             state.spare.reuse = 0;
             self.reclaim_some(&mut state)?;
+            self.punch_left(&mut state, PUNCH_PER_LIVE_PUBLISH)?;
             if state.versions.spare_bytes() <= SPARE_ALLOWANCE {
                 return Ok(
                     state.versions.retired_bytes() > ByteLen(0) && state.manifests.live.len() > 1

@@ -80,7 +80,7 @@ pub(crate) struct KeptFile {
     path: OnceLock<CString>,
     /// In [`KEEPERS`].
     keeper: u32,
-    /// Of a folder: when the number was looked at last.
+    /// Of a folder: when the number was looked at last, or new.
     seen_ns: AtomicU64,
 }
 
@@ -115,7 +115,9 @@ impl KeptFile {
     pub(crate) fn new(file: impl Into<OwnedFd>, access: Access) -> Result<Self, Errno> {
         let file = file.into();
         let identity = identity_of(&file)?;
-        Ok(Self::known(file, identity, access))
+        let kept = Self::known(file, identity, access);
+        kept.seen_ns.store(process::monotonic_ns(), Ordering::Relaxed);
+        Ok(kept)
     }
 
     /// Keeps an open file whose device and inode are known.

@@ -1,8 +1,9 @@
-//! What the keeper does in each tracked area of the process.
+//! What the keeper does in the areas of the process.
 
 use std::time::Duration;
 
-use crate::area::registry::with_tracked;
+use crate::area::registry::{with_plain, with_tracked};
+use crate::model::units::ByteLen;
 use crate::namespace::handle::Namespace;
 
 /// Gives back whatever can be; for stores that found no memory, or no plane.
@@ -43,6 +44,16 @@ pub(crate) fn drop_some_lifted() -> bool {
 pub(crate) fn copy_some_ahead() -> bool {
     let mut more = false;
     with_tracked(|core| more |= core.copy_some_ahead().unwrap_or(false));
+    more
+}
+
+/// What is given back between two moments in which others can have the area's lock.
+const GIVEN_BACK_AT_ONCE: ByteLen = ByteLen::mib(2);
+
+/// Gives back some of what publishes of plain areas have left; `true` when there is more.
+pub(crate) fn give_back_some_left() -> bool {
+    let mut more = false;
+    with_plain(|core| more |= core.give_back_left(GIVEN_BACK_AT_ONCE).unwrap_or(false));
     more
 }
 

@@ -56,6 +56,7 @@
 pub(crate) mod chores;
 pub(crate) mod copy_ahead;
 pub(crate) mod early;
+mod give_back;
 pub(crate) mod hold;
 pub(crate) mod keeper;
 pub(crate) mod track;

@@ -15,6 +15,11 @@ use crate::sys::{futex, process};
 const MAX_NAPS: u32 = 200;
 /// How often what stores have left behind is protected early.
 pub(crate) const PROTECT: Duration = Duration::from_millis(10);
+/// When what publishes have left is given back: whoever has changed something often shares it next,
+/// and waits for no more than is given back in one go.
+pub(crate) const GIVE_BACK: Duration = Duration::from_millis(10);
+/// Between two times that some of it is given back.
+pub(crate) const GIVE_BACK_PAUSE: Duration = Duration::from_millis(1);
 /// Between two changes of the address space: whoever stores needs its lock, and would come last.
 pub(crate) const PAUSE: Duration = Duration::from_micros(100);
 
@@ -30,6 +35,8 @@ pub(crate) static LOGGED: AtomicU32 = AtomicU32::new(0);
 pub(crate) static AHEAD: AtomicU32 = AtomicU32::new(0);
 /// Whether there may be page tables to drop.
 pub(crate) static LIFTED: AtomicU32 = AtomicU32::new(0);
+/// Whether publishes may have left memory to be given back.
+pub(crate) static LEFT: AtomicU32 = AtomicU32::new(0);
 /// Whether somebody has asked for regular looks.
 pub(crate) static WATCHING: AtomicU32 = AtomicU32::new(0);
 
@@ -72,6 +79,14 @@ pub(crate) fn drop_lifted() -> bool {
     REQUESTS.fetch_add(1, Ordering::SeqCst);
     futex::wake_all(&REQUESTS);
     true
+}
+
+/// Has what publishes have left given back, soon.
+pub(crate) fn give_back_left() {
+    if LEFT.swap(1, Ordering::SeqCst) == 0 {
+        REQUESTS.fetch_add(1, Ordering::SeqCst);
+        futex::wake_all(&REQUESTS);
+    }
 }
 
 /// Has extents copied before they are stored to.

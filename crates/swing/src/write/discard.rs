@@ -10,7 +10,6 @@ use crate::model::error::{Result, WriteError};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN, PRIVATE};
 use crate::model::old_versions::merge;
 use crate::model::units::{AreaOffset, ByteLen, ExtentId};
-use crate::reclaim::punch::SPARE_ALLOWANCE;
 use crate::sys::block_signals::Quiet;
 
 impl Area {
@@ -62,7 +61,7 @@ impl Core {
         }
         state.changed.dirty |= !extents.is_empty();
         // It is done: what cannot be given back now stays spare, and is given back later.
-        let _ = self.punch_spare(&mut state, SPARE_ALLOWANCE, ByteLen(u64::MAX));
+        let _ = self.punch_left(&mut state, ByteLen(u64::MAX));
         Ok(())
     }
 
