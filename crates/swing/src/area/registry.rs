@@ -1,7 +1,7 @@
 //! The open areas of this process.
 //!
-//! A fork looks at all of them, the keeper at the tracked and at the plain ones by turns. **Fork.** The list's lock is
-//! taken before the process forks, before any area's lock.
+//! A fork looks at all of them, the keeper at the tracked and at the plain ones by turns.
+//! **Fork.** The list's lock is taken before the process forks, before any area's lock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
