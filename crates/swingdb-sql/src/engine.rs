@@ -11,7 +11,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
-use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::optimizer::Optimizer;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
@@ -29,23 +29,24 @@ use crate::analyze::asof;
 use crate::analyze::asof::AsofJoins;
 use crate::analyze::decorrelate::only_element::only_element;
 use crate::analyze::decorrelate::rule::DependentJoins;
-use crate::analyze::equality::keys::Equality;
+use crate::analyze::equality::keys::{Equality, settle_again};
 use crate::analyze::lambda_types::LambdaTypes;
 use crate::analyze::settled::Settled;
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::functions::once;
-use crate::optimize::asof_filters::AsofFilters;
-use crate::optimize::conditions_down::ConditionsDown;
-use crate::optimize::cross_joins::CrossJoins;
-use crate::optimize::equal_keys::EqualKeys;
-use crate::optimize::functional_dependencies::{Dependencies, DistinctGroups};
+use crate::optimize::asof_filters::ASOF_FILTERS;
+use crate::optimize::conditions_down::conditions_down;
+use crate::optimize::cross_joins::cross_joins;
+use crate::optimize::equal_keys::equal_keys;
+use crate::optimize::functional_dependencies::{DEPENDENCIES, distinct_groups, matter_to};
 use crate::optimize::grouping_sets::GROUPING_SETS;
-use crate::optimize::join_order::JoinOrder;
-use crate::optimize::lambda_nulls::LambdaNulls;
-use crate::optimize::not_in::Membership;
+use crate::optimize::join_order::JOIN_ORDER;
+use crate::optimize::lambda_nulls::LAMBDA_NULLS;
+use crate::optimize::not_in::MEMBERSHIP;
 use crate::optimize::offset_sums::OFFSET_SUMS;
+use crate::optimize::rule::{Guarded, OwnRule, Rule};
 use crate::optimize::steps::in_steps;
-use crate::optimize::unseen_order::UnseenOrder;
+use crate::optimize::unseen_order::UNSEEN_ORDER;
 use crate::options::{BATCH_ROWS, machine};
 use crate::physical::aggregate_statistics::FromStatistics;
 use crate::physical::dynamic_filters::HandDown;
@@ -128,34 +129,34 @@ fn build_state() -> Result<SessionState> {
 }
 
 /// DataFusion's rules and our own.
-fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![Arc::new(UnseenOrder)];
+fn optimizer_rules() -> Vec<Rule> {
+    let mut rules: Vec<Rule> = vec![Arc::new(UNSEEN_ORDER)];
     for rule in Optimizer::new().rules {
-        if Dependencies::matter_to(rule.name()) {
-            rules.push(Arc::new(Dependencies) as _);
+        if matter_to(rule.name()) {
+            rules.push(Arc::new(DEPENDENCIES));
         }
         match rule.name() {
-            ConditionsDown::NAME => {
-                rules.push(Arc::new(AsofFilters) as _);
-                rules.push(Arc::new(ConditionsDown::default()) as _);
+            "push_down_filter" => {
+                rules.push(Arc::new(ASOF_FILTERS));
+                rules.push(Guarded::new(rule, conditions_down));
                 // Conditions must be at their relations already, and projections not yet between
                 // the joins.
-                rules.push(Arc::new(JoinOrder) as _);
-                rules.push(Arc::new(OFFSET_SUMS) as _);
-                rules.push(Arc::new(GROUPING_SETS) as _);
+                rules.push(Arc::new(JOIN_ORDER));
+                rules.push(Arc::new(OFFSET_SUMS));
+                rules.push(Arc::new(GROUPING_SETS));
             }
-            CrossJoins::NAME => rules.push(Arc::new(CrossJoins(rule)) as _),
-            DistinctGroups::NAME => rules.push(Arc::new(DistinctGroups(rule)) as _),
-            "decorrelate_predicate_subquery" => rules.extend([Arc::new(Membership) as _, rule]),
+            "eliminate_cross_join" => rules.push(Guarded::new(rule, cross_joins)),
+            "replace_distinct_aggregate" => rules.push(Guarded::of_plan(rule, distinct_groups)),
+            "decorrelate_predicate_subquery" => rules.extend([Arc::new(MEMBERSHIP) as _, rule]),
             // Behind those that make joins of subqueries.
-            EqualKeys::NAME => {
-                rules.push(Arc::new(Equality) as _);
-                rules.push(Arc::new(EqualKeys::default()) as _);
+            "extract_equijoin_predicate" => {
+                rules.push(Arc::new(OwnRule::of_plan("equality", settle_again)));
+                rules.push(Guarded::new(rule, equal_keys));
             }
             _ => rules.push(rule),
         }
     }
-    rules.push(Arc::new(LambdaNulls) as _);
+    rules.push(Arc::new(LAMBDA_NULLS));
     in_steps(rules)
 }
 

@@ -1,38 +1,19 @@
-//! Rules that put other plans in the place of aggregates: [`OfAggregates`].
+//! Putting other plans in the place of aggregates: [`replace_aggregate`].
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// A rule for aggregates, those below others first.
-#[derive(Debug)]
-pub(crate) struct OfAggregates {
-    pub(crate) name: &'static str,
-    /// What is put in the place of an aggregate, if anything.
-    pub(crate) instead: fn(&Aggregate) -> Result<Option<LogicalPlan>>,
-}
-
-impl OptimizerRule for OfAggregates {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
-        Ok(match (self.instead)(aggregate)? {
-            Some(rewritten) => Transformed::yes(rewritten),
-            None => Transformed::no(plan),
-        })
-    }
+/// What a rule for aggregates makes of a node: another plan, if `instead` has one for it.
+pub(crate) fn replace_aggregate(
+    plan: LogicalPlan,
+    instead: fn(&Aggregate) -> Result<Option<LogicalPlan>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
+    Ok(match instead(aggregate)? {
+        Some(rewritten) => Transformed::yes(rewritten),
+        None => Transformed::no(plan),
+    })
 }
 
 /// The groups of `inner`, and what is made of its values, with the names and types of an aggregate.

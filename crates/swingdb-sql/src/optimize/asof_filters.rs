@@ -10,45 +10,30 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::nodes::asof::AsofJoin;
 use crate::nodes::expressions::filtered;
+use crate::optimize::rule::OwnRule;
 
 /// Runs before what pushes conditions through the engine's own joins, and so further down.
-#[derive(Debug, Default)]
-pub(crate) struct AsofFilters;
+pub(crate) const ASOF_FILTERS: OwnRule = OwnRule::top_down("asof_filters", conditions_below);
 
-impl OptimizerRule for AsofFilters {
-    fn name(&self) -> &str {
-        "asof_filters"
+fn conditions_below(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
+    let Some(join) = asof_join(&filter.input) else { return Ok(Transformed::no(plan)) };
+    let parts = split_conjunction_owned(filter.predicate.clone());
+    let (below, above): (Vec<Expr>, Vec<Expr>) =
+        parts.into_iter().partition(|part| is_of_left(part, join));
+    if below.is_empty() {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
-        let Some(join) = asof_join(&filter.input) else { return Ok(Transformed::no(plan)) };
-        let parts = split_conjunction_owned(filter.predicate.clone());
-        let (below, above): (Vec<Expr>, Vec<Expr>) =
-            parts.into_iter().partition(|part| is_of_left(part, join));
-        if below.is_empty() {
-            return Ok(Transformed::no(plan));
-        }
-        let keys = plain_keys(join);
-        let of_right = below.iter().filter_map(|part| about_right(part, &keys));
-        let right = filtered(Arc::clone(&join.right), of_right.collect())?;
-        let left = filtered(Arc::clone(&join.left), below)?;
-        let node = AsofJoin::try_new(left, right, join.condition.clone(), join.outer)?;
-        let join = LogicalPlan::Extension(Extension { node: Arc::new(node) });
-        filtered(Arc::new(join), above).map(|plan| Transformed::yes(Arc::unwrap_or_clone(plan)))
-    }
+    let keys = plain_keys(join);
+    let of_right = below.iter().filter_map(|part| about_right(part, &keys));
+    let right = filtered(Arc::clone(&join.right), of_right.collect())?;
+    let left = filtered(Arc::clone(&join.left), below)?;
+    let node = AsofJoin::try_new(left, right, join.condition.clone(), join.outer)?;
+    let join = LogicalPlan::Extension(Extension { node: Arc::new(node) });
+    filtered(Arc::new(join), above).map(|plan| Transformed::yes(Arc::unwrap_or_clone(plan)))
 }
 
 fn asof_join(plan: &LogicalPlan) -> Option<&AsofJoin> {

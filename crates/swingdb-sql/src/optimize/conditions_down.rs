@@ -1,4 +1,4 @@
-//! Moving conditions down, but for those that must stay where they are: [`ConditionsDown`].
+//! Moving conditions down, but for those that must stay where they are: [`conditions_down`].
 //!
 //! The query engine moves a condition below whatever has its columns unchanged, and a condition
 //! without any column meets that always. It must stay
@@ -16,66 +16,46 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan};
-use datafusion::optimizer::push_down_filter::PushDownFilter;
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::nodes::expressions::filtered;
 use crate::optimize::rewritten;
 
 /// The engine's rule that moves conditions down, but for those that must stay.
-#[derive(Debug, Default)]
-pub(crate) struct ConditionsDown(PushDownFilter);
-
-impl ConditionsDown {
-    /// The name of the rule, its own and that of the one it stands for.
-    pub(crate) const NAME: &str = "push_down_filter";
-
-    /// A join whose condition draws random numbers for each pair of rows.
-    fn of_join(
-        &self,
-        mut join: Join,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let condition = join.filter.take().map(split_conjunction_owned).unwrap_or_default();
-        let (volatile, lasting): (Vec<_>, Vec<_>) =
-            condition.into_iter().partition(Expr::is_volatile);
-        join.filter = conjunction(lasting);
-        if join.join_type == JoinType::Inner {
-            let above = filtered(Arc::new(LogicalPlan::Join(join)), volatile)?;
-            return Ok(Transformed::yes(Arc::unwrap_or_clone(above)));
+pub(crate) fn conditions_down(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Filter(filter) if holds_conditions(&filter.input) => {
+            Ok(Transformed::no(LogicalPlan::Filter(filter)))
         }
-        rewritten(&self.0, join, config, |join| {
-            join.filter = conjunction(join.filter.take().into_iter().chain(volatile));
-            Ok(())
-        })
+        LogicalPlan::Filter(filter) if is_volatile(&filter) => divided(filter),
+        LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(Expr::is_volatile) => {
+            of_join(rule, join, config)
+        }
+        _ => rule.rewrite(plan, config),
     }
 }
 
-impl OptimizerRule for ConditionsDown {
-    fn name(&self) -> &str {
-        Self::NAME
+/// A join whose condition draws random numbers for each pair of rows.
+fn of_join(
+    rule: &dyn OptimizerRule,
+    mut join: Join,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    let condition = join.filter.take().map(split_conjunction_owned).unwrap_or_default();
+    let (volatile, lasting): (Vec<_>, Vec<_>) = condition.into_iter().partition(Expr::is_volatile);
+    join.filter = conjunction(lasting);
+    if join.join_type == JoinType::Inner {
+        let above = filtered(Arc::new(LogicalPlan::Join(join)), volatile)?;
+        return Ok(Transformed::yes(Arc::unwrap_or_clone(above)));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match plan {
-            LogicalPlan::Filter(filter) if holds_conditions(&filter.input) => {
-                Ok(Transformed::no(LogicalPlan::Filter(filter)))
-            }
-            LogicalPlan::Filter(filter) if is_volatile(&filter) => divided(filter),
-            LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(Expr::is_volatile) => {
-                self.of_join(join, config)
-            }
-            _ => self.0.rewrite(plan, config),
-        }
-    }
+    rewritten(rule, join, config, |join| {
+        join.filter = conjunction(join.filter.take().into_iter().chain(volatile));
+        Ok(())
+    })
 }
 
 /// Whether below any filters comes what conditions stay above. With grouping sets, one of them may

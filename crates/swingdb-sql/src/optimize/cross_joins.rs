@@ -1,46 +1,25 @@
-//! Joins that must not be taken apart by the query engine: [`CrossJoins`].
-
-use std::sync::Arc;
+//! Joins that must not be taken apart by the query engine: [`cross_joins`].
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::nodes::expressions::any_node;
 
 /// The engine's rule that turns cross joins into inner joins. It takes whole trees of inner joins
 /// apart into relations and equations, and loses an equation of which one side is of two relations,
 /// as in `a.x = b.y + c.z`; and it compares NULLs in all joins of a tree as in the topmost. So it
-/// is not asked about plans with such joins: [`JoinOrder`](super::join_order::JoinOrder) does the
+/// is not asked about plans with such joins: [`JOIN_ORDER`](super::join_order::JOIN_ORDER) does the
 /// same.
-#[derive(Debug)]
-pub(crate) struct CrossJoins(pub Arc<dyn OptimizerRule + Send + Sync>);
-
-impl CrossJoins {
-    /// The name of the engine's rule.
-    pub(crate) const NAME: &str = "eliminate_cross_join";
-}
-
-impl OptimizerRule for CrossJoins {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let is_it =
-            |node: &LogicalPlan| matches!(node, LogicalPlan::Join(join) if is_mistaken(join));
-        let mistaken = any_node(&plan, is_it)?;
-        if mistaken { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
-    }
+pub(crate) fn cross_joins(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    let is_it = |node: &LogicalPlan| matches!(node, LogicalPlan::Join(join) if is_mistaken(join));
+    let mistaken = any_node(&plan, is_it)?;
+    if mistaken { Ok(Transformed::no(plan)) } else { rule.rewrite(plan, config) }
 }
 
 fn is_mistaken(join: &Join) -> bool {

@@ -1,4 +1,4 @@
-//! What determines the rows of a relation: [`Dependencies`], [`DistinctGroups`], [`corrected`].
+//! What determines the rows of a relation: [`DEPENDENCIES`], [`distinct_groups`], [`corrected`].
 //!
 //! The query engine derives too much of it in two places:
 //!
@@ -19,90 +19,56 @@ use datafusion::common::{
     plan_datafusion_err,
 };
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Unnest};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::{GroupByExpr, Select, SelectItem, Statement, VisitorMut};
 use swingdb_common::error::Error;
 
 use crate::ast::walk::{rewrite_own_exprs, walk_mut};
 use crate::nodes::expressions::any_node;
+use crate::optimize::rule::OwnRule;
 
 /// Takes back what the engine has derived wrongly, before the rules that rely on it.
-#[derive(Debug)]
-pub(crate) struct Dependencies;
+pub(crate) const DEPENDENCIES: OwnRule = OwnRule::of_plan("dependencies", with_sound_dependencies);
 
-impl Dependencies {
-    /// Whether a rule of the engine relies on what determines rows.
-    pub(crate) fn matter_to(rule: &str) -> bool {
-        matches!(rule, "eliminate_join" | "eliminate_duplicated_expr" | "optimize_projections")
-    }
+/// Whether a rule of the engine relies on what determines rows.
+pub(crate) fn matter_to(rule: &str) -> bool {
+    matches!(rule, "eliminate_join" | "eliminate_duplicated_expr" | "optimize_projections")
 }
 
-impl OptimizerRule for Dependencies {
-    fn name(&self) -> &str {
-        "dependencies"
+fn with_sound_dependencies(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !are_mistaken(&plan)? {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        None
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        if !are_mistaken(&plan)? {
-            return Ok(Transformed::no(plan));
-        }
-        // The plan itself stays what it is.
-        Ok(Transformed::no(corrected(plan)?))
-    }
+    // The plan itself stays what it is.
+    Ok(Transformed::no(corrected(plan)?))
 }
 
 /// The engine's rule that makes groups of DISTINCT, and drops a DISTINCT of what is distinct. It
 /// goes from the innermost outwards, and derives something of each before it comes to the next, so
 /// that is put right at once.
-#[derive(Debug)]
-pub(crate) struct DistinctGroups(pub(crate) Arc<dyn OptimizerRule + Send + Sync>);
-
-impl DistinctGroups {
-    /// The name of the engine's rule.
-    pub(crate) const NAME: &str = "replace_distinct_aggregate";
-}
-
-impl OptimizerRule for DistinctGroups {
-    fn name(&self) -> &str {
-        Self::NAME
+pub(crate) fn distinct_groups(
+    rule: &dyn OptimizerRule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    if !any_node(&plan, |node| matches!(node, LogicalPlan::Distinct(_)))? {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        None
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        if !any_node(&plan, |node| matches!(node, LogicalPlan::Distinct(_)))? {
-            return Ok(Transformed::no(plan));
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Distinct(Distinct::All(_)) => {
+            let groups = rule.rewrite(node, config)?.data;
+            match groups {
+                LogicalPlan::Aggregate(_) => with_sound(groups, &mut Vec::new()),
+                already_distinct => Ok(Transformed::yes(already_distinct)),
+            }
         }
-        plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Distinct(Distinct::All(_)) => {
-                let groups = self.0.rewrite(node, config)?.data;
-                match groups {
-                    LogicalPlan::Aggregate(_) => with_sound(groups, &mut Vec::new()),
-                    already_distinct => Ok(Transformed::yes(already_distinct)),
-                }
-            }
-            LogicalPlan::Distinct(Distinct::On(_)) => {
-                let groups = self.0.rewrite(node.recompute_schema()?, config)?.data;
-                groups.transform_up(|node| with_sound(node, &mut Vec::new()))
-            }
-            other => with_sound(other, &mut Vec::new()),
-        })
-    }
+        LogicalPlan::Distinct(Distinct::On(_)) => {
+            let groups = rule.rewrite(node.recompute_schema()?, config)?.data;
+            groups.transform_up(|node| with_sound(node, &mut Vec::new()))
+        }
+        other => with_sound(other, &mut Vec::new()),
+    })
 }
 
 /// Whether something wrong was derived in a plan.

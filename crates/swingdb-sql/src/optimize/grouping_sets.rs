@@ -19,8 +19,9 @@ use datafusion::logical_expr::{
 use swingdb_functions::aggregates::sum::checked_sum;
 
 use crate::analyze::equality::groups::each_key;
-use crate::optimize::aggregate_rewrite::{OfAggregates, as_one};
+use crate::optimize::aggregate_rewrite::{as_one, replace_aggregate};
 use crate::optimize::estimate::{Estimate, estimate};
+use crate::optimize::rule::OwnRule;
 
 /// Holds every total of whole numbers.
 const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
@@ -28,8 +29,8 @@ const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 const ROWS_PER_GROUP: f64 = 4.0;
 
 /// See the [module documentation](self).
-pub(crate) const GROUPING_SETS: OfAggregates =
-    OfAggregates { name: "GroupingSets", instead: in_two_steps };
+pub(crate) const GROUPING_SETS: OwnRule =
+    OwnRule::bottom_up("GroupingSets", |plan| replace_aggregate(plan, in_two_steps));
 
 /// Grouping by everything first; `None`: it is not worth it, or there is an aggregate whose values
 /// cannot be put together from those of parts.

@@ -1,4 +1,4 @@
-//! The order of inner joins by estimated cost: [`JoinOrder`].
+//! The order of inner joins by estimated cost: [`JOIN_ORDER`].
 //!
 //! The query engine joins tables in the order of the text. This rule takes each tree of inner joins
 //! apart into its relations and conditions and puts it together again in the order with the
@@ -19,9 +19,9 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Operator,
 };
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::optimize::estimate::{Estimate, estimate};
+use crate::optimize::rule::OwnRule;
 
 /// Relations up to which all orders are looked at; 3^n steps.
 const MAX_EXACT: usize = 10;
@@ -29,53 +29,38 @@ const MAX_EXACT: usize = 10;
 const MAX_RELATIONS: usize = 40;
 
 /// See the [module documentation](self).
-#[derive(Debug, Default)]
-pub(crate) struct JoinOrder;
+pub(crate) const JOIN_ORDER: OwnRule = OwnRule::of_plan("join_order", reorder_joins);
 
-impl OptimizerRule for JoinOrder {
-    fn name(&self) -> &str {
-        "join_order"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        None
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        plan.transform_down_with_subqueries(|node| {
-            let Transformed { data: node, transformed: restricted, .. } = restrict_below(node);
-            if !is_inner(&node) {
-                return Ok(Transformed::no(node));
+fn reorder_joins(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    plan.transform_down_with_subqueries(|node| {
+        let Transformed { data: node, transformed: restricted, .. } = restrict_below(node);
+        if !is_inner(&node) {
+            return Ok(Transformed::no(node));
+        }
+        let mut graph = Graph::default();
+        let wanted = node.schema().columns();
+        graph.take_apart(node.clone());
+        // What is below the relations is looked at on its own.
+        let mut changed = restricted;
+        for relation in &mut graph.relations {
+            let inner = reorder_joins(relation.clone())?;
+            changed |= inner.transformed;
+            *relation = inner.data;
+        }
+        let reordered = match graph.relations.len() {
+            0..=2 => None,
+            n if n > MAX_RELATIONS => None,
+            _ => graph.reorder(&wanted)?,
+        };
+        let data = match reordered {
+            Some(plan) => {
+                return Ok(Transformed::new(plan, true, TreeNodeRecursion::Jump));
             }
-            let mut graph = Graph::default();
-            let wanted = node.schema().columns();
-            graph.take_apart(node.clone());
-            // What is below the relations is looked at on its own.
-            let mut changed = restricted;
-            for relation in &mut graph.relations {
-                let inner = self.rewrite(relation.clone(), _config)?;
-                changed |= inner.transformed;
-                *relation = inner.data;
-            }
-            let reordered = match graph.relations.len() {
-                0..=2 => None,
-                n if n > MAX_RELATIONS => None,
-                _ => graph.reorder(&wanted)?,
-            };
-            let data = match reordered {
-                Some(plan) => {
-                    return Ok(Transformed::new(plan, true, TreeNodeRecursion::Jump));
-                }
-                None if changed => graph.restore(node)?,
-                None => node,
-            };
-            Ok(Transformed::new(data, changed, TreeNodeRecursion::Jump))
-        })
-    }
+            None if changed => graph.restore(node)?,
+            None => node,
+        };
+        Ok(Transformed::new(data, changed, TreeNodeRecursion::Jump))
+    })
 }
 
 fn is_inner(plan: &LogicalPlan) -> bool {

@@ -13,6 +13,7 @@ pub(crate) mod join_order;
 pub(crate) mod lambda_nulls;
 pub(crate) mod not_in;
 pub(crate) mod offset_sums;
+pub(crate) mod rule;
 pub(crate) mod steps;
 pub(crate) mod unseen_order;
 

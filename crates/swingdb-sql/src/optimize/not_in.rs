@@ -1,4 +1,4 @@
-//! `x [NOT] IN (SELECT ...)` where the query engine's joins do not mean it: [`Membership`].
+//! `x [NOT] IN (SELECT ...)` where the query engine's joins do not mean it: [`MEMBERSHIP`].
 //!
 //! The engine makes an anti join by `x = element` of NOT IN, and counts a NULL among the elements
 //! as "unknown" only when `x` is a column and nothing else is in the condition. With a constant `x`
@@ -22,37 +22,22 @@ use datafusion::common::{ExprSchema, Result, not_impl_err};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Subquery, lit};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::nodes::expressions::{any_node, any_part, is_exactly_one_row};
+use crate::optimize::rule::OwnRule;
 
 /// See the [module documentation](self). To run before subqueries become joins.
-#[derive(Debug, Default)]
-pub(crate) struct Membership;
+pub(crate) const MEMBERSHIP: OwnRule = OwnRule::of_plan("membership", rewrite_filters);
 
-impl OptimizerRule for Membership {
-    fn name(&self) -> &str {
-        "membership"
+fn rewrite_filters(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let is_filter = |node: &LogicalPlan| matches!(node, LogicalPlan::Filter(_));
+    if !any_node(&plan, |node| is_filter(node) && any_part(node, asks_subquery))? {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        None
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let is_filter = |node: &LogicalPlan| matches!(node, LogicalPlan::Filter(_));
-        if !any_node(&plan, |node| is_filter(node) && any_part(node, asks_subquery))? {
-            return Ok(Transformed::no(plan));
-        }
-        plan.transform_down_with_subqueries(|node| match node {
-            LogicalPlan::Filter(filter) => rewrite_filter(filter),
-            other => Ok(Transformed::no(other)),
-        })
-    }
+    plan.transform_down_with_subqueries(|node| match node {
+        LogicalPlan::Filter(filter) => rewrite_filter(filter),
+        other => Ok(Transformed::no(other)),
+    })
 }
 
 fn asks_subquery(part: &Expr) -> bool {

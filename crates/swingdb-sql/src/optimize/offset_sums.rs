@@ -13,14 +13,15 @@ use datafusion::logical_expr::{Aggregate, Cast, Expr, ExprSchemable, LogicalPlan
 use swingdb_common::time::zones::Zone;
 
 use crate::analyze::arithmetic::{checked_expr, plus_constant};
-use crate::optimize::aggregate_rewrite::{OfAggregates, as_one};
+use crate::optimize::aggregate_rewrite::{as_one, replace_aggregate};
+use crate::optimize::rule::OwnRule;
 
 /// The largest constant: added to a whole number of 32 bits it is far from what 64 bits hold.
 const LARGEST: u64 = 1 << 32;
 
 /// See the [module documentation](self).
-pub(crate) const OFFSET_SUMS: OfAggregates =
-    OfAggregates { name: "OffsetSums", instead: from_sums_and_counts };
+pub(crate) const OFFSET_SUMS: OwnRule =
+    OwnRule::bottom_up("OffsetSums", |plan| replace_aggregate(plan, from_sums_and_counts));
 
 /// `sum(x + offset)`, with what it is made of.
 struct OffsetSum {

@@ -8,14 +8,14 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use swingdb_common::runtime::cancel::checkpoint;
 
+use crate::optimize::rule::Rule;
+
 /// A rule that looks at each step whether the statement is to end.
 #[derive(Debug)]
-struct Step(Arc<dyn OptimizerRule + Send + Sync>);
+struct Step(Rule);
 
 /// The rules, each of which can be interrupted.
-pub(crate) fn in_steps(
-    rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
-) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+pub(crate) fn in_steps(rules: Vec<Rule>) -> Vec<Rule> {
     rules.into_iter().map(|rule| Arc::new(Step(rule)) as _).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Sorts whose order nobody sees are left out: [`UnseenOrder`].
+//! Sorts whose order nobody sees are left out: [`UNSEEN_ORDER`].
 //!
 //! The rows of a subquery keep its ORDER BY as far as somebody sees their order: the reader of the
 //! result, a LIMIT, `list(x)`, `row_number() OVER ()`. A join, a sort above, or an aggregate like
@@ -10,32 +10,17 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Window};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::nodes::expressions::{IN_ORDER, any_node};
+use crate::optimize::rule::OwnRule;
 
 /// See the [module documentation](self). To run before all other rules.
-#[derive(Debug)]
-pub(crate) struct UnseenOrder;
+pub(crate) const UNSEEN_ORDER: OwnRule = OwnRule::of_plan("unseen_order", without_unseen_sorts);
 
-impl OptimizerRule for UnseenOrder {
-    fn name(&self) -> &str {
-        "unseen_order"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        None
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match any_node(&plan, |node| matches!(node, LogicalPlan::Sort(_)))? {
-            true => without_unseen(plan, true),
-            false => Ok(Transformed::no(plan)),
-        }
+fn without_unseen_sorts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match any_node(&plan, |node| matches!(node, LogicalPlan::Sort(_)))? {
+        true => without_unseen(plan, true),
+        false => Ok(Transformed::no(plan)),
     }
 }
 

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
     Distinct, DistinctOn, Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection, SortExpr,
     Subquery,
 };
-use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::AnalyzerRule;
 use swingdb_common::floats::has_floats;
 use swingdb_functions::keys::intervals::{interval_length, is_interval};
 use swingdb_functions::keys::order::{is_ordered_otherwise, order_bytes};
@@ -32,26 +32,13 @@ use crate::nodes::expressions::rewrite_parts;
 const MAX_LOOKED_AT: usize = 10_000;
 const NULLIF: &str = "nullif";
 
-/// Runs after types are settled, and again when subqueries have become joins.
+/// Runs after types are settled; when subqueries have become joins, [`settle_again`] does.
 #[derive(Debug, Default)]
 pub(crate) struct Equality;
 
-impl OptimizerRule for Equality {
-    fn name(&self) -> &str {
-        "equality"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        None
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        plan.transform_up_with_subqueries(|plan| settle(plan, Reads::default(), false))
-    }
+/// The same for the joins that subqueries have become.
+pub(crate) fn settle_again(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    plan.transform_up_with_subqueries(|plan| settle(plan, Reads::default(), false))
 }
 
 impl AnalyzerRule for Equality {
