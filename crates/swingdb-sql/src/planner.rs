@@ -596,7 +596,9 @@ struct OneSchema {
 impl SchemaProvider for OneSchema {
     fn table_names(&self) -> Vec<String> {
         let view = &self.catalog.view;
-        let mut names = BTreeSet::from_iter(view.main.catalog.table_names(&self.name));
+        // What cannot be read is an error where it is looked up.
+        let tables = view.main.catalog.table_names(&self.name).unwrap_or_default();
+        let mut names = BTreeSet::from_iter(tables);
         names.extend(view.main.catalog.view_names(&self.name));
         if self.catalog.registered && self.name == crate::ast::names::SCHEMA {
             names.extend(view.registered.keys().cloned());

@@ -32,12 +32,12 @@ pub enum IfExists {
 }
 
 /// What a name is in a catalog.
-fn kind_of(catalog: &Catalog, schema: &str, name: &str) -> Option<ObjectKind> {
-    let node = catalog.schemas.get(schema)?;
-    if node.tables.contains_key(name) {
-        return Some(ObjectKind::Table);
+fn kind_of(catalog: &Catalog, schema: &str, name: &str) -> Result<Option<ObjectKind>> {
+    let Some(node) = catalog.schemas.get(schema) else { return Ok(None) };
+    if node.tables.contains(name)? {
+        return Ok(Some(ObjectKind::Table));
     }
-    node.views.contains_key(name).then_some(ObjectKind::View)
+    Ok(node.views.contains_key(name).then_some(ObjectKind::View))
 }
 
 pub(super) fn check_name(name: &str) -> Result<()> {
@@ -125,12 +125,13 @@ impl WriteTxn {
         self.check_schema_unreferenced(name)?;
         let mut dropped = Vec::new();
         let mut ids = Vec::new();
-        for table in node.tables.keys() {
+        for (table, entry) in node.tables.all()? {
             let table = self.table_of(name, table)?;
             dropped.extend(edit::all_blocks(&table)?);
+            dropped.extend(entry.record.get().cloned());
             ids.push(table.id());
         }
-        dropped.extend(node.tables.values().filter_map(|e| e.record.get().cloned()));
+        dropped.extend(node.tables.records().cloned());
         for id in ids {
             self.writer_mut()?.unique.forget(id);
         }
@@ -151,7 +152,7 @@ impl WriteTxn {
     ) -> Result<bool> {
         check_name(name)?;
         self.check_schema(schema)?;
-        let Some(found) = kind_of(&self.current, schema, name) else { return Ok(true) };
+        let Some(found) = kind_of(&self.current, schema, name)? else { return Ok(true) };
         match if_exists {
             IfExists::Skip => Ok(false),
             IfExists::Replace if found == kind && kind == ObjectKind::Table => {
@@ -175,7 +176,7 @@ impl WriteTxn {
             return Ok(false);
         }
         let definition = Arc::new(Definition::new(columns, constraints, Vec::new()));
-        self.add_table(&schema, &name, definition, Vec::new());
+        self.add_table(&schema, &name, definition, Vec::new())?;
         Ok(true)
     }
 
@@ -186,7 +187,7 @@ impl WriteTxn {
         name: &str,
         definition: Arc<Definition>,
         segments: Vec<Arc<Segment>>,
-    ) {
+    ) -> Result<()> {
         let id = self.current.next_table;
         let names = (Arc::from(schema), Arc::from(name));
         let space = self.current.space.clone();
@@ -197,7 +198,7 @@ impl WriteTxn {
             |g: &[Arc<Segment>]| super::table::Page::new(&space, &definition.schema, g.to_vec());
         let table = empty.with_pages(pages.map(page).collect());
         self.change_catalog(|next| next.next_table += 1);
-        self.put_table(table, Vec::new());
+        self.put_table(table, Vec::new())
     }
 
     /// Replaces, where allowed, what has the name of a clone.
@@ -214,14 +215,13 @@ impl WriteTxn {
     pub fn drop_table(&mut self, schema: &str, name: &str) -> Result<()> {
         let table = self.table_of(schema, name)?;
         self.check_unreferenced(schema, name, "dropped")?;
-        let dropped = edit::all_blocks(&table)?;
+        let mut dropped = edit::all_blocks(&table)?;
         self.writer_mut()?.unique.forget(table.id());
-        let mut entry = None;
-        self.change_schema(schema, |node| {
-            entry = node.tables.remove(name);
+        self.try_change_schema(schema, |node| {
+            node.tables.remove(name, &mut dropped)?;
             node.references.remove(name);
-        });
-        self.effects.dropped.extend(entry.and_then(|e| e.record.get().cloned()));
+            Ok(())
+        })?;
         self.effects.dropped.extend(dropped);
         Ok(())
     }
@@ -235,15 +235,16 @@ impl WriteTxn {
         let (id, definition) = (table.id(), table.definition.clone());
         let renamed = Table::new(id, names, definition, table.space.clone(), table.pages.clone());
         let entry = TableEntry::new(renamed);
-        let mut old = None;
-        self.change_schema(schema, |node| {
-            old = node.tables.remove(name);
-            node.tables.insert(Arc::from(new_name), entry);
+        let mut dropped = Vec::new();
+        self.try_change_schema(schema, |node| {
+            node.tables.remove(name, &mut dropped)?;
+            node.tables.insert(Arc::from(new_name), entry, &mut dropped)?;
             if let Some(parents) = node.references.remove(name) {
                 node.references.insert(Arc::from(new_name), parents);
             }
-        });
-        self.effects.dropped.extend(old.and_then(|e| e.record.get().cloned()));
+            Ok(())
+        })?;
+        self.effects.dropped.extend(dropped);
         Ok(())
     }
 
@@ -310,7 +311,7 @@ impl WriteTxn {
             Ok(segment.with(definition.schema.clone(), chunks(segment)?, deletion))
         })?;
         self.writer_mut()?.unique.forget(table.id());
-        self.put_table(change.table, change.dropped);
+        self.put_table(change.table, change.dropped)?;
         Ok(())
     }
 

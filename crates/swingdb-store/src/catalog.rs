@@ -1,7 +1,8 @@
 //! The catalog: one immutable state of a database.
 //!
-//! In the area a state is a tree of records: root -> tables -> pages -> column data. The root lists
-//! schemas, tables, views, macros and sequences; a table's own record is read with its first use.
+//! In the area a state is a tree of records: root -> lists of tables -> tables -> pages -> column
+//! data. The root has schemas, views, macros and sequences, and a short list of tables itself; what
+//! is below it is read with its first use.
 //! In the process the same tree is made of `Arc`s that versions share. A record exists only for
 //! what was published: states in between (private databases, statements of a transaction) are never
 //! written.
@@ -23,7 +24,8 @@ use super::raw::Loc;
 use super::read::{read_loc, write_loc};
 use super::sequences::Sequence;
 use super::space::{Blocks, Ground, Space, corrupt};
-use super::table::{Table, record_bytes, record_loc};
+use super::table::{Table, record_bytes};
+use super::table_list::TableList;
 use super::types::Types;
 
 /// The schema that always exists.
@@ -40,7 +42,7 @@ pub struct View {
     pub columns: Option<Vec<String>>,
 }
 
-/// A table in a catalog: what the root knows, and the table once it was used.
+/// A table in a catalog: what the list knows, and the table once it was used.
 #[derive(Debug)]
 pub(super) struct TableEntry {
     pub id: u64,
@@ -63,6 +65,19 @@ impl TableEntry {
             segments: table.segment_count() as u64,
             record: OnceLock::new(),
             table: OnceLock::from(table),
+            stored: Mutex::default(),
+        })
+    }
+
+    /// A table whose record is in the area; with the numbers of its rows, bytes and segments.
+    pub fn of_record(id: u64, record: Arc<Blocks>, [rows, bytes, segments]: [u64; 3]) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            rows,
+            bytes,
+            segments,
+            record: OnceLock::from(record),
+            table: OnceLock::new(),
             stored: Mutex::default(),
         })
     }
@@ -96,12 +111,24 @@ impl TableEntry {
         }
         Ok(self.table.get_or_init(|| table))
     }
+
+    /// Writes its record when it has none.
+    pub fn persist(&self, ground: &Ground, written: &mut Vec<Arc<Blocks>>) -> Result<()> {
+        if self.record.get().is_none() {
+            let table = self.table.get();
+            let table = table.ok_or_else(|| Error::internal("a table that is nowhere"))?;
+            let record = table.persist(ground, written)?;
+            // Only the holder of the writer's slot persists: nobody else can have set it.
+            let _ = self.record.set(record);
+        }
+        Ok(())
+    }
 }
 
 /// The tables, views, macros, sequences and named types of a schema.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SchemaNode {
-    pub tables: BTreeMap<Arc<str>, Arc<TableEntry>>,
+    pub tables: TableList,
     pub views: BTreeMap<Arc<str>, Arc<View>>,
     pub macros: BTreeMap<(MacroKind, Arc<str>), Arc<Macro>>,
     pub sequences: BTreeMap<Arc<str>, Arc<Sequence>>,
@@ -145,7 +172,7 @@ impl SchemaNode {
             Ok((Arc::from(one.name.as_str()), Arc::new(one)))
         })?;
         Ok(Self {
-            tables: BTreeMap::new(),
+            tables: TableList::default(),
             views: views.into_iter().collect(),
             macros: macros.into_iter().collect(),
             sequences: sequences.into_iter().collect(),
@@ -226,9 +253,23 @@ impl Catalog {
     }
 
     /// Tables of a schema in alphabetical order (none when there is no such schema).
-    pub fn table_names(&self, schema: &str) -> Vec<String> {
-        let tables = self.schemas.get(schema).map(|s| s.tables.keys());
-        tables.into_iter().flatten().map(|n| n.to_string()).collect()
+    pub fn table_names(&self, schema: &str) -> Result<Vec<String>> {
+        let Some(node) = self.schemas.get(schema) else { return Ok(Vec::new()) };
+        Ok(node.tables.all()?.into_iter().map(|(name, _)| name.to_string()).collect())
+    }
+
+    /// Whether a schema has a table of exactly this name.
+    fn has_table(&self, schema: &str, name: &str) -> Result<bool> {
+        self.schemas.get(schema).map_or(Ok(false), |node| node.tables.contains(name))
+    }
+
+    /// The name of a table as it was created: an exact match goes before one that differs in case.
+    pub fn find_table(&self, schema: &str, wanted: &str) -> Result<Option<String>> {
+        if self.has_table(schema, wanted)? {
+            return Ok(Some(wanted.to_owned()));
+        }
+        let names = self.table_names(schema)?;
+        Ok(names.into_iter().find(|name| name.eq_ignore_ascii_case(wanted)))
     }
 
     /// Views of a schema in alphabetical order.
@@ -240,14 +281,15 @@ impl Catalog {
     /// A table; its directory is read with the first use.
     pub fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<Table>>> {
         let Some((schema, node)) = self.schemas.get_key_value(schema) else { return Ok(None) };
-        let Some((name, entry)) = node.tables.get_key_value(name) else { return Ok(None) };
+        let Some((name, entry)) = node.tables.get(name)? else { return Ok(None) };
         let table = entry.get(&self.space, schema, name);
         table.map(|t| Some(t.clone())).map_err(|e| self.space.named(e))
     }
 
-    /// How many rows a table has, from the root alone.
-    pub fn row_count(&self, schema: &str, name: &str) -> Option<u64> {
-        Some(self.schemas.get(schema)?.tables.get(name)?.rows)
+    /// How many rows a table has, without reading its own record.
+    pub fn row_count(&self, schema: &str, name: &str) -> Result<Option<u64>> {
+        let Some(node) = self.schemas.get(schema) else { return Ok(None) };
+        Ok(node.tables.get(name)?.map(|(_, entry)| entry.rows))
     }
 
     /// A view.
@@ -259,45 +301,53 @@ impl Catalog {
     pub(super) fn all_tables(&self) -> Result<Vec<Arc<Table>>> {
         let mut all = Vec::new();
         for (schema, node) in &self.schemas {
-            for (name, entry) in &node.tables {
+            for (name, entry) in node.tables.all()? {
                 all.push(entry.get(&self.space, schema, name)?.clone());
             }
         }
         Ok(all)
     }
 
-    /// Every table as the root knows it.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Arc<TableEntry>)> {
+    /// Every table as its schema's list knows it.
+    pub(super) fn entries(&self) -> Result<Vec<(&Arc<str>, &Arc<str>, &Arc<TableEntry>)>> {
+        let mut all = Vec::new();
+        for (schema, node) in &self.schemas {
+            let tables = node.tables.all()?;
+            all.extend(tables.into_iter().map(|(name, entry)| (schema, name, entry)));
+        }
+        Ok(all)
+    }
+
+    /// Those that were looked up, and their neighbours in the lists.
+    pub(super) fn known_entries(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Arc<TableEntry>)> {
         self.schemas
             .iter()
-            .flat_map(|(schema, node)| node.tables.iter().map(move |(n, e)| (schema, n, e)))
+            .flat_map(|(schema, node)| node.tables.all_known().map(move |(n, e)| (schema, n, e)))
+    }
+
+    /// The records of the lists of tables.
+    pub(super) fn list_records(&self) -> impl Iterator<Item = &Arc<Blocks>> {
+        self.schemas.values().flat_map(|node| node.tables.records())
     }
 
     /// Whether a table would take the place of another version of itself that is defined as it is.
     pub(super) fn has_same_table(&self, table: &Table) -> bool {
         let node = self.schemas.get(&table.schema_name);
-        let entry = node.and_then(|node| node.tables.get(&table.name));
+        let entry = node.and_then(|node| node.tables.known(&table.name));
         entry.and_then(|entry| entry.table.get()).is_some_and(|known| {
             known.id() == table.id() && Arc::ptr_eq(&known.definition, &table.definition)
         })
     }
 
-    /// Writes the records of tables that have none.
+    /// Writes the records of tables, and of lists of them, that have none.
     pub(super) fn persist_tables(
         &self,
         ground: &Ground,
         written: &mut Vec<Arc<Blocks>>,
     ) -> Result<()> {
-        for (_, _, entry) in self.entries() {
-            if entry.record.get().is_none() {
-                let table = entry.table.get();
-                let table = table.ok_or_else(|| Error::internal("a table that is nowhere"))?;
-                let record = table.persist(ground, written)?;
-                // Only the holder of the writer's slot persists: nobody else can have set it.
-                let _ = entry.record.set(record);
-            }
-        }
-        Ok(())
+        self.schemas.values().try_for_each(|node| node.tables.persist(ground, written))
     }
 
     /// The root record of this state; `limbo` are the blocks that are allocated but not reached by
@@ -315,15 +365,7 @@ impl Catalog {
         w.len(self.schemas.len());
         for (name, node) in &self.schemas {
             w.text(name);
-            w.len(node.tables.len());
-            for (name, entry) in &node.tables {
-                w.text(name);
-                w.u64(entry.id);
-                write_loc(&mut w, record_loc(entry.record.get())?);
-                w.u64(entry.rows);
-                w.u64(entry.bytes);
-                w.u64(entry.segments);
-            }
+            node.tables.write(&mut w)?;
             node.write_rest(&mut w);
         }
         w.option(self.link.as_ref(), |w, link| link.write(w));
@@ -381,20 +423,6 @@ impl Catalog {
 }
 
 fn read_schema(r: &mut Reader<'_>, space: &Arc<Space>) -> Result<SchemaNode> {
-    let tables = r.list(|r| {
-        let name = Arc::from(r.text()?);
-        let id = r.u64()?;
-        let record = Blocks::committed(space, vec![read_loc(r)?])?;
-        let entry = TableEntry {
-            id,
-            rows: r.u64()?,
-            bytes: r.u64()?,
-            segments: r.u64()?,
-            record: OnceLock::from(record),
-            table: OnceLock::new(),
-            stored: Mutex::default(),
-        };
-        Ok((name, Arc::new(entry)))
-    })?;
-    Ok(SchemaNode { tables: tables.into_iter().collect(), ..SchemaNode::read_rest(r)? })
+    let tables = TableList::read(r, space)?;
+    Ok(SchemaNode { tables, ..SchemaNode::read_rest(r)? })
 }

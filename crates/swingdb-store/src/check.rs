@@ -90,7 +90,8 @@ fn reached(writer: &Writer, catalog: &Catalog) -> Result<Vec<Loc>> {
         }
     };
     writer.root.iter().for_each(&mut add);
-    for (_, _, entry) in catalog.entries() {
+    catalog.list_records().filter(|record| !waits(record)).for_each(&mut add);
+    for (_, _, entry) in catalog.entries()? {
         entry.record.get().into_iter().filter(|record| !waits(record)).for_each(&mut add);
     }
     for table in catalog.all_tables()? {

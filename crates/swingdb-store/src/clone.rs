@@ -60,7 +60,7 @@ impl WriteTxn {
         match cloned {
             Ok(cloned) => {
                 let definition = source.definition.of_copy();
-                self.add_table(target_schema, target_name, definition, cloned);
+                self.add_table(target_schema, target_name, definition, cloned)?;
                 Ok(true)
             }
             Err(error) => {

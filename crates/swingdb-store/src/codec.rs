@@ -17,7 +17,7 @@ use super::space::corrupt;
 /// First bytes of every record.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"SwDB");
 /// Version of the format.
-pub(super) const VERSION: u16 = 7;
+pub(super) const VERSION: u16 = 8;
 /// Bytes before the payload of a record.
 pub(super) const FRAME_BYTES: usize = 24;
 /// Deepest nesting of a type or a column.
@@ -35,6 +35,8 @@ pub(super) enum Kind {
     Table = 2,
     /// Some segments of a table.
     Page = 3,
+    /// Some of the tables of a schema.
+    TableList = 4,
 }
 
 /// Appends values to a record.

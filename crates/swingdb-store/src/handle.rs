@@ -513,7 +513,7 @@ impl Store {
                     segments: entry.segments,
                 }
             };
-        let tables: Vec<TableInfo> = catalog.entries().map(table).collect();
+        let tables: Vec<TableInfo> = catalog.entries()?.into_iter().map(table).collect();
         let slot = self.inner.slot.lock();
         let changed = slot.writer.as_ref().is_none_or(|w| w.changed);
         drop(slot);

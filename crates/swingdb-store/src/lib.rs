@@ -41,6 +41,7 @@ mod slot;
 mod space;
 mod stats;
 mod table;
+mod table_list;
 mod translate;
 mod txn;
 mod types;

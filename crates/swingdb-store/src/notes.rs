@@ -432,7 +432,7 @@ impl Catalog {
 
     /// The table that has an index of this name, and the index's place among its indexes.
     pub fn find_index(&self, schema: &str, name: &str) -> Result<Option<(Arc<Table>, usize)>> {
-        for table in self.table_names(schema) {
+        for table in self.table_names(schema)? {
             let Some(table) = self.table(schema, &table)? else { continue };
             let is_it = |index: &Index| index.name.eq_ignore_ascii_case(name);
             if let Some(at) = table.notes().indexes.iter().position(is_it) {
@@ -477,7 +477,7 @@ impl WriteTxn {
         let names = (table.schema_name.clone(), table.name.clone());
         let (space, pages) = (table.space.clone(), table.pages.clone());
         let noted = Table::new(table.id(), names, Arc::new(definition), space, pages);
-        self.put_table(noted, Vec::new());
+        self.put_table(noted, Vec::new())?;
         Ok(())
     }
 

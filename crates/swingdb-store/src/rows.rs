@@ -102,7 +102,7 @@ impl WriteTxn {
             txn.check_keys(&table, &RowIds::default(), added)?;
             let change = edit::append(&table, removed, segments)?;
             txn.created(&new)?;
-            txn.put_table(change.table, change.dropped);
+            txn.put_table(change.table, change.dropped)?;
             Ok(rows)
         };
         if foreign.is_empty() {
@@ -209,7 +209,7 @@ impl WriteTxn {
             let change = edit::replace(&table, changes)?;
             txn.effects.created.extend(new);
             txn.thinned.insert(table.id());
-            txn.put_table(change.table, change.dropped);
+            txn.put_table(change.table, change.dropped)?;
             Ok(deleted)
         };
         if !self.has_references(&table)? {
@@ -224,7 +224,7 @@ impl WriteTxn {
         self.check_emptied(&table)?;
         let dropped = edit::all_blocks(&table)?;
         self.writer_mut()?.unique.forget(table.id());
-        self.put_table(table.with_pages(Vec::new()), dropped);
+        self.put_table(table.with_pages(Vec::new()), dropped)?;
         Ok(table.row_count())
     }
 
@@ -284,7 +284,7 @@ impl WriteTxn {
             }
             let change = edit::replace(&table, changes)?;
             txn.effects.created.extend(created);
-            txn.put_table(change.table, change.dropped);
+            txn.put_table(change.table, change.dropped)?;
             Ok(rows.len() as u64)
         };
         if !self.has_references(&table)? {
@@ -361,7 +361,7 @@ impl WriteTxn {
         if !changes.is_empty() {
             let change = edit::replace(table, changes)?;
             self.created(&new)?;
-            self.put_table(change.table, change.dropped);
+            self.put_table(change.table, change.dropped)?;
         }
         Ok(())
     }

@@ -131,6 +131,11 @@ impl Blocks {
         })
     }
 
+    /// The space they are in.
+    pub fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
     /// Whether the bytes are in memory; elsewhere they are read with the first use.
     pub fn in_memory(&self) -> bool {
         self.cold.as_ref().is_none_or(Cold::has_arrived)

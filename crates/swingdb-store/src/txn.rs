@@ -132,7 +132,7 @@ impl WriteTxn {
             return Ok(table);
         }
         self.check_schema(schema)?;
-        Err(Error::not_found(ObjectKind::Table, name, self.current.table_names(schema)))
+        Err(Error::not_found(ObjectKind::Table, name, self.current.table_names(schema)?))
     }
 
     /// That there is such a schema.
@@ -159,34 +159,55 @@ impl WriteTxn {
         self.current = Arc::new(next);
     }
 
-    /// Replaces one schema's list by a copy in which something else is defined.
+    /// Replaces one schema by a copy in which something else is defined.
     pub(super) fn change_schema(&mut self, schema: &str, change: impl FnOnce(&mut SchemaNode)) {
         self.change_catalog(|next| change_node(next, schema, change));
     }
 
+    /// As [`WriteTxn::change_schema`]; where the change fails, the present state stays.
+    pub(super) fn try_change_schema(
+        &mut self,
+        schema: &str,
+        change: impl FnOnce(&mut SchemaNode) -> Result<()>,
+    ) -> Result<()> {
+        let (before, mut result) = (self.current.clone(), Ok(()));
+        self.change_schema(schema, |node| result = change(node));
+        if result.is_err() {
+            self.current = before;
+        }
+        result
+    }
+
     /// Puts a table into the catalog, in place of the one of its name.
-    pub(super) fn put_table(&mut self, table: Arc<Table>, dropped: Vec<Arc<Blocks>>) {
+    pub(super) fn put_table(
+        &mut self,
+        table: Arc<Table>,
+        mut dropped: Vec<Arc<Blocks>>,
+    ) -> Result<()> {
         let (schema, name) = (table.schema_name.clone(), table.name.clone());
-        let (mut old, is_defined) = (None, self.current.has_same_table(&table));
+        let is_defined = self.current.has_same_table(&table);
         let references = references_of(&table);
         let entry = TableEntry::new(table);
-        let put = |node: &mut SchemaNode| {
+        let (before, mut put) = (self.current.clone(), Ok(()));
+        let change = |node: &mut SchemaNode| {
             if !is_defined {
                 match references {
                     Some(parents) => drop(node.references.insert(name.clone(), parents)),
                     None => drop(node.references.remove(&name)),
                 }
             }
-            old = node.tables.insert(name, entry);
+            put = node.tables.insert(name, entry, &mut dropped);
         };
         match is_defined {
             // Only its rows are others.
-            true => self.change_state(|next| change_node(next, &schema, put)),
-            false => self.change_schema(&schema, put),
+            true => self.change_state(|next| change_node(next, &schema, change)),
+            false => self.change_schema(&schema, change),
         }
-        let record = old.and_then(|old| old.record.get().cloned());
-        self.effects.dropped.extend(record);
-        self.effects.dropped.extend(dropped);
+        match put {
+            Ok(()) => self.effects.dropped.extend(dropped),
+            Err(_) => self.current = before,
+        }
+        put
     }
 
     /// Notes segments that were just made.
@@ -311,8 +332,8 @@ impl WriteTxn {
         created: Vec<Arc<Blocks>>,
         shared: Vec<Arc<Blocks>>,
     ) -> Result<()> {
-        let mut dropped = Vec::new();
-        for (_, _, entry) in self.current.entries() {
+        let mut dropped: Vec<Arc<Blocks>> = self.current.list_records().cloned().collect();
+        for (_, _, entry) in self.current.entries()? {
             dropped.extend(entry.record.get().cloned());
         }
         for table in self.current.all_tables()? {
@@ -327,7 +348,7 @@ impl WriteTxn {
 
     /// Forgets which records of a store the state's tables are in.
     pub(super) fn forget_stored(&self) -> Result<()> {
-        for (_, _, entry) in self.current.entries() {
+        for (_, _, entry) in self.current.entries()? {
             entry.set_stored(None);
         }
         for table in self.current.all_tables()? {
@@ -346,7 +367,7 @@ impl WriteTxn {
         let thinned = std::mem::take(&mut self.thinned);
         let all: Vec<(Arc<str>, Arc<str>)> = self
             .current
-            .entries()
+            .known_entries()
             .filter(|(_, _, entry)| thinned.contains(&entry.id))
             .map(|(schema, name, _)| (schema.clone(), name.clone()))
             .collect();

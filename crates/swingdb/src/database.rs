@@ -326,7 +326,7 @@ impl Database {
             rows: 0,
         };
         for schema in catalog.schema_names() {
-            for table in catalog.table_names(&schema) {
+            for table in catalog.table_names(&schema).unwrap_or_default() {
                 info.tables += 1;
                 if let Ok(Some(table)) = catalog.table(&schema, &table) {
                     info.rows += table.row_count();

@@ -208,19 +208,23 @@ impl Catalogs {
 
     /// The full name of a table or view of the session's own database that is in `first`, or else
     /// in its schema `main`; `None` without such a schema.
-    pub(crate) fn locate(&self, first: Option<&str>, table: &str) -> Option<[String; 3]> {
-        [first?, SCHEMA].into_iter().find_map(|schema| {
-            let name = stored_name(&self.main, schema, table)?;
-            Some([self.main.name.clone(), schema.to_string(), name])
-        })
+    pub(crate) fn locate(&self, first: Option<&str>, table: &str) -> Result<Option<[String; 3]>> {
+        let Some(first) = first else { return Ok(None) };
+        for schema in [first, SCHEMA] {
+            if let Some(name) = stored_name(&self.main, schema, table)? {
+                return Ok(Some([self.main.name.clone(), schema.to_string(), name]));
+            }
+        }
+        Ok(None)
     }
 
     /// The same of a name with a schema before it, as seen from inside an attached database.
-    pub(crate) fn locate_in(&self, schema: &str, table: &str) -> Option<[String; 3]> {
+    pub(crate) fn locate_in(&self, schema: &str, table: &str) -> Result<Option<[String; 3]>> {
         let schemas = self.main.catalog.schema_names();
-        let schema = match_name(schemas.iter().map(String::as_str), schema)?;
+        let schema = match_name(schemas.iter().map(String::as_str), schema);
+        let Some(schema) = schema.filter(|_| self.main.name != CATALOG) else { return Ok(None) };
         let name = stored_name(&self.main, &schema, table)?;
-        (self.main.name != CATALOG).then(|| [self.main.name.clone(), schema, name])
+        Ok(name.map(|name| [self.main.name.clone(), schema, name]))
     }
 
     /// Whether a database is that of the session's temporary tables.
@@ -272,7 +276,7 @@ impl Catalogs {
                     (Some(alias), SCHEMA) => format!("{alias}."),
                     (Some(alias), schema) => format!("{alias}.{schema}."),
                 };
-                let tables = source.catalog.table_names(&schema);
+                let tables = source.catalog.table_names(&schema).unwrap_or_default();
                 let views = source.catalog.view_names(&schema);
                 names.extend(tables.into_iter().chain(views).map(|n| format!("{prefix}{n}")));
             }
@@ -315,17 +319,17 @@ fn find_in(source: &Source, schema: &str, name: &str) -> Result<Option<Found>> {
     if let Some(found) = find_exactly(source, schema, name, row_id)? {
         return Ok(Some(found));
     }
-    match stored_name(source, schema, name) {
+    match stored_name(source, schema, name)? {
         Some(name) => find_exactly(source, schema, &name, row_id),
         None => Ok(None),
     }
 }
 
 /// The name of a table or view as it was created.
-fn stored_name(source: &Source, schema: &str, name: &str) -> Option<String> {
-    let mut names = source.catalog.table_names(schema);
+fn stored_name(source: &Source, schema: &str, name: &str) -> Result<Option<String>> {
+    let mut names = source.catalog.table_names(schema)?;
     names.extend(source.catalog.view_names(schema));
-    match_name(names.iter().map(String::as_str), name)
+    Ok(match_name(names.iter().map(String::as_str), name))
 }
 
 fn find_macro_in(source: &Source, schema: &str, name: &str, kind: MacroKind) -> Option<FoundMacro> {

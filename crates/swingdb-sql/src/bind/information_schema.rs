@@ -83,7 +83,7 @@ pub(crate) fn columns(
         let inside = view.inside(source);
         let main = source.name == view.main.name;
         for schema in source.catalog.schema_names() {
-            let mut names = BTreeSet::from_iter(source.catalog.table_names(&schema));
+            let mut names = BTreeSet::from_iter(source.catalog.table_names(&schema)?);
             names.extend(source.catalog.view_names(&schema));
             let registered = main && schema == SCHEMA;
             if registered {

@@ -119,7 +119,7 @@ impl StoredCatalog {
             let Some((schema, node)) = catalog.schemas.get_key_value(schema.name.as_str()) else {
                 continue;
             };
-            let Some((name, here)) = node.tables.get_key_value(entry.name.as_str()) else {
+            let Some((name, here)) = node.tables.get(&entry.name)? else {
                 continue;
             };
             let table = here.get(&catalog.space, schema, name)?;
@@ -280,7 +280,8 @@ impl Loader<'_> {
             let made = TableEntry::new(made);
             made.set_stored(Some(entry.record));
             if let Some(node) = catalog.schemas.get_mut(&names.0) {
-                Arc::make_mut(node).tables.insert(names.1, made);
+                // Nothing of it is in the area yet.
+                Arc::make_mut(node).tables.insert(names.1, made, &mut Vec::new())?;
             }
         }
         let shared = std::mem::take(&mut *self.reused.lock());

@@ -83,7 +83,7 @@ impl Checkpoint<'_, '_> {
         for (name, node) in &catalog.schemas {
             w.text(name);
             w.len(node.tables.len());
-            for (table, entry) in &node.tables {
+            for (table, entry) in node.tables.all()? {
                 let record = self.table(catalog, (name, table), entry)?;
                 present.push(entry.id);
                 let stored = StoredEntry {

@@ -100,7 +100,7 @@ pub(crate) fn target(session: &Session, catalog: &Catalog, name: &ObjectName) ->
 
 /// The table at a place, if there is one.
 pub(crate) fn find_table(catalog: &Catalog, place: &QualifiedName) -> Result<Option<Target>> {
-    let Some(name) = find_name(&catalog.table_names(&place.schema), &place.name) else {
+    let Some(name) = catalog.find_table(&place.schema, &place.name)? else {
         return Ok(None);
     };
     let table = catalog.table(&place.schema, &name)?;
@@ -109,7 +109,8 @@ pub(crate) fn find_table(catalog: &Catalog, place: &QualifiedName) -> Result<Opt
 
 /// The error for a table that does not exist.
 pub(crate) fn unknown_table(catalog: &Catalog, place: &QualifiedName) -> Error {
-    Error::not_found(ObjectKind::Table, place.shown(), catalog.table_names(&place.schema))
+    let names = catalog.table_names(&place.schema).unwrap_or_default();
+    Error::not_found(ObjectKind::Table, place.shown(), names)
 }
 
 fn read_only(database: &str) -> Error {

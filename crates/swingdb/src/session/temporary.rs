@@ -269,7 +269,7 @@ fn has(catalog: &Catalog, name: &ObjectName) -> bool {
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return false };
     // Marks of the statement's own code begin with a control character.
     let name = ident.value.split('\u{1}').next().unwrap_or_default();
-    let mut names = catalog.table_names(swingdb_sql::ast::names::SCHEMA);
+    let mut names = catalog.table_names(swingdb_sql::ast::names::SCHEMA).unwrap_or_default();
     names.extend(catalog.view_names(swingdb_sql::ast::names::SCHEMA));
     match_name(names.iter().map(String::as_str), name).is_some()
 }

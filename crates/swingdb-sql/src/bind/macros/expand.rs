@@ -276,8 +276,9 @@ impl<'a> Expander<'a> {
     fn fill<T: VisitMut>(&mut self, body: &mut T, values: &Values) -> Result<()> {
         let mut relations = Relations::default();
         let _ = walk_mut(body, &mut relations);
-        let mut finder = Locator { expander: self, queries: &relations.queries };
+        let mut finder = Locator { expander: self, queries: &relations.queries, result: Ok(()) };
         let _ = walk_mut(body, &mut finder);
+        finder.result?;
         self.walk(body)?;
         substitute(body, values, &relations.names);
         self.count(body)
@@ -419,6 +420,7 @@ impl VisitorMut for Relations {
 struct Locator<'a> {
     expander: &'a Expander<'a>,
     queries: &'a BTreeSet<String>,
+    result: Result<()>,
 }
 
 impl VisitorMut for Locator<'_> {
@@ -433,18 +435,25 @@ impl VisitorMut for Locator<'_> {
             [ObjectNamePart::Identifier(table)]
                 if !self.queries.contains(&table.value.to_lowercase()) =>
             {
-                view.locate(*schema, &table.value).map(|found| (table.clone(), found))
+                (table, view.locate(*schema, &table.value))
             }
             [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(table)] => {
-                view.locate_in(&schema.value, &table.value).map(|found| (table.clone(), found))
+                (table, view.locate_in(&schema.value, &table.value))
             }
-            _ => None,
+            _ => return ControlFlow::Continue(()),
         };
-        if let Some((table, path)) = located {
-            alias.get_or_insert_with(|| build::alias(&table));
-            *name = build::name(&path.each_ref().map(String::as_str));
+        match located {
+            (table, Ok(Some(path))) => {
+                alias.get_or_insert_with(|| build::alias(table));
+                *name = build::name(&path.each_ref().map(String::as_str));
+                ControlFlow::Continue(())
+            }
+            (_, Ok(None)) => ControlFlow::Continue(()),
+            (_, Err(error)) => {
+                self.result = Err(error);
+                ControlFlow::Break(())
+            }
         }
-        ControlFlow::Continue(())
     }
 }
 

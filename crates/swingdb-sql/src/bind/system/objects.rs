@@ -179,7 +179,7 @@ fn schema_of(source: &Source, schema: &str, oids: &mut Oids) -> Result<Schema> {
     let comment = |on, name: &str| catalog.comment(schema, on, name).map(|text| text.to_string());
     let oid = oids.of("schema", &[database, schema]);
     let mut relations = Vec::new();
-    for name in catalog.table_names(schema) {
+    for name in catalog.table_names(schema)? {
         let Some(table) = catalog.table(schema, &name)? else { continue };
         let oid = oids.of("relation", &[database, schema, &name]);
         let indexes = table.notes().indexes.iter();

@@ -30,7 +30,7 @@ pub(crate) fn create_view(session: &Arc<Session>, statement: &Statement) -> Resu
     let columns = (!columns.is_empty()).then_some(columns);
     with_txn(session, |txn| {
         let QualifiedName { schema, name } = place(session, &txn.view(), &create.name)?;
-        if let Some(name) = find_name(&txn.view().table_names(&schema), &name) {
+        if let Some(name) = txn.view().find_table(&schema, &name)? {
             return Err(Error::AlreadyExists { kind: ObjectKind::Table, name });
         }
         match (find_name(&txn.view().view_names(&schema), &name), if_exists) {

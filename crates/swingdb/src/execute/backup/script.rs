@@ -258,7 +258,7 @@ fn note_statements(schema: Option<&str>, table: &Table) -> Vec<String> {
 pub(crate) fn tables(catalog: &Catalog) -> Result<Vec<(String, Arc<Table>)>> {
     let mut all = Vec::new();
     for schema in catalog.schema_names() {
-        for name in catalog.table_names(&schema) {
+        for name in catalog.table_names(&schema)? {
             let table = catalog.table(&schema, &name)?;
             all.extend(table.map(|table| (schema.clone(), table)));
         }

@@ -129,7 +129,7 @@ fn rename_view(
                 place.name
             }
         };
-        let names = [catalog.table_names(&old.schema), views].concat();
+        let names = [catalog.table_names(&old.schema)?, views].concat();
         if find_name(&names, &new).is_some_and(|taken| taken != found) {
             return Err(Error::AlreadyExists { kind: ObjectKind::View, name: new });
         }
@@ -309,7 +309,7 @@ impl Step<'_> {
             }
         };
         let view = self.txn.view();
-        let names = [view.table_names(schema), view.view_names(schema)].concat();
+        let names = [view.table_names(schema)?, view.view_names(schema)].concat();
         if find_name(&names, &new).is_some_and(|taken| taken != *old) {
             return Err(Error::AlreadyExists { kind: ObjectKind::Table, name: new });
         }

@@ -108,7 +108,7 @@ fn skipped(
     if_exists: IfExists,
 ) -> Result<bool> {
     let catalog = txn.view();
-    let table = find_name(&catalog.table_names(&place.schema), &place.name);
+    let table = catalog.find_table(&place.schema, &place.name)?;
     let view = find_name(&catalog.view_names(&place.schema), &place.name);
     let (same, other) = match kind {
         ObjectKind::View => (view, table.map(|_| ObjectKind::Table)),

@@ -17,7 +17,7 @@ use crate::session::Session;
 pub(crate) fn tables(session: &Session, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
     each(session, names, if_exists, "DROP TABLE", |txn, place| {
         let catalog = txn.view();
-        match find_name(&catalog.table_names(&place.schema), &place.name) {
+        match catalog.find_table(&place.schema, &place.name)? {
             Some(name) => txn.drop_table(&place.schema, &name),
             None if is_view(&catalog, place) => {
                 Err(Error::plan(format!("{:?} is a view; use DROP VIEW", place.shown())))
@@ -34,7 +34,7 @@ pub(crate) fn views(session: &Session, names: &[ObjectName], if_exists: bool) ->
         let views = catalog.view_names(&place.schema);
         match find_name(&views, &place.name) {
             Some(name) => txn.drop_view(&place.schema, &name),
-            None if find_name(&catalog.table_names(&place.schema), &place.name).is_some() => {
+            None if catalog.find_table(&place.schema, &place.name)?.is_some() => {
                 Err(Error::plan(format!("{:?} is a table; use DROP TABLE", place.shown())))
             }
             None => Err(Error::not_found(ObjectKind::View, place.shown(), views)),

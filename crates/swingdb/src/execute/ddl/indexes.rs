@@ -174,7 +174,7 @@ fn same_columns(one: &[usize], other: &[usize]) -> bool {
 
 /// The error for an index that does not exist.
 pub(crate) fn unknown(catalog: &Catalog, place: &QualifiedName) -> Error {
-    let tables = catalog.table_names(&place.schema).into_iter();
+    let tables = catalog.table_names(&place.schema).unwrap_or_default().into_iter();
     let tables = tables.filter_map(|name| catalog.table(&place.schema, &name).ok().flatten());
     let names = tables.flat_map(|table| {
         let names = table.notes().indexes.iter().map(|index| index.name.clone());

@@ -13,7 +13,6 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, TableFactor, Visit, Visitor, With};
-use swingdb_sql::ast::names::find_name;
 use swingdb_store::Catalog;
 
 use crate::execute::target::place;
@@ -67,11 +66,8 @@ impl Tables<'_> {
     /// Rows of a table of this database.
     fn rows_of(&self, name: &ObjectName) -> Option<u64> {
         let place = place(self.session, self.catalog, name).ok()?;
-        let exact = self.catalog.row_count(&place.schema, &place.name);
-        exact.or_else(|| {
-            let found = find_name(&self.catalog.table_names(&place.schema), &place.name)?;
-            self.catalog.row_count(&place.schema, &found)
-        })
+        let found = self.catalog.find_table(&place.schema, &place.name).ok()??;
+        self.catalog.row_count(&place.schema, &found).ok()?
     }
 }
 

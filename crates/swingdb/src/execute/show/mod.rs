@@ -138,7 +138,7 @@ fn tables(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
                 continue;
             }
             known = true;
-            let tables = source.catalog.table_names(&schema);
+            let tables = source.catalog.table_names(&schema)?;
             for name in tables {
                 let table = source.catalog.table(&schema, &name)?;
                 rows.push(table.map(|t| t.row_count() as i64));

@@ -103,7 +103,7 @@ pub(crate) fn remove(session: &Session, remove: DropSequence) -> Result<QueryRes
 /// That no column has its defaults from a sequence.
 fn check_unused(catalog: &Catalog, sequence: &Named) -> Result<()> {
     for schema in catalog.schema_names() {
-        for name in catalog.table_names(&schema) {
+        for name in catalog.table_names(&schema)? {
             let Some(table) = catalog.table(&schema, &name)? else { continue };
             for column in table.columns() {
                 let Some(default) = &column.default_sql else { continue };
