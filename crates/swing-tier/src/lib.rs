@@ -53,7 +53,7 @@ pub use io::{Choice, Engine};
 pub use log::fuzz::decode_anything;
 pub use log::queues::{QueueGuard, QueueOwner, queue as thread_queue};
 pub use log::{
-    Batch, CHUNK_ALIGN, Collected, Lease, Log, LogOptions, LogStats, MAX_BATCH_RECORDS,
+    Batch, CHUNK_ALIGN, CollectReport, Lease, Log, LogOptions, LogStats, MAX_BATCH_RECORDS,
     MAX_CHECKPOINTS, MAX_FILE_BYTES, MAX_JOURNAL_BYTES, MAX_NAME_BYTES, MAX_READ_RECORDS,
     MAX_ROOT_BYTES, MAX_STRIPE_BYTES, Piece, ReadCost, SMALL_BYTES,
 };

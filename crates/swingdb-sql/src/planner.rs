@@ -46,7 +46,7 @@ use crate::bind::{bind, information_schema, sequences, system};
 use crate::desugar::same_names;
 use crate::optimize::functional_dependencies;
 use crate::options::limits::Limits;
-use crate::plan::{point_series, rewrite, shared_parts, size, withs};
+use crate::plan::{materialized_parts, point_series, rewrite, size, withs};
 use crate::scan::table::SwingTable;
 use crate::text::parameters::Params;
 use crate::text::{depth, parser};
@@ -180,7 +180,7 @@ impl<'a> Planner<'a> {
         let context = || PlannerContext::new().with_prepare_param_data_types(types.clone());
         let plan = withs::plan(&SqlToRel::new(self), statement, &context)?;
         size::check(&plan, self.state)?;
-        Ok(rewrite::rewrite(shared_parts::of_names(plan)?)?)
+        Ok(rewrite::rewrite(materialized_parts::of_names(plan)?)?)
     }
 
     /// The expression with values in the place of parameters.

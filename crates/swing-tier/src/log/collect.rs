@@ -29,7 +29,7 @@ const MAX_FILES_A_RUN: usize = 64;
 
 /// What a collection did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Collected {
+pub struct CollectReport {
     /// Files emptied and removed.
     pub files: u64,
     /// Bytes of live records that were written anew.
@@ -63,9 +63,9 @@ impl Drop for Step<'_> {
 
 impl Shared {
     /// Empties the files of which at least `dead_fraction` is dead, the deadest first.
-    pub(crate) fn collect(&self, dead_fraction: f64) -> Result<Collected, CommitError> {
+    pub(crate) fn collect(&self, dead_fraction: f64) -> Result<CollectReport, CommitError> {
         self.check_writable()?;
-        let mut total = Collected::default();
+        let mut total = CollectReport::default();
         self.reclaim();
         for _ in 0..MAX_FILES_A_RUN {
             let Some((file, usage)) = self.victim(dead_fraction) else { break };

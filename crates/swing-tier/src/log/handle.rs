@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::{CommitError, OpenError, ReadError};
 use crate::log::batch::Batch;
-use crate::log::collect::Collected;
+use crate::log::collect::CollectReport;
 use crate::log::files::lock;
 use crate::log::lease::Lease;
 use crate::log::options::LogOptions;
@@ -115,7 +115,7 @@ impl Log {
     ///
     /// # Errors
     /// As a commit. What was collected until then stays collected.
-    pub fn collect(&self) -> Result<Collected, CommitError> {
+    pub fn collect(&self) -> Result<CollectReport, CommitError> {
         self.shared.collect(self.shared.options.dead_fraction)
     }
 
@@ -124,7 +124,7 @@ impl Log {
     ///
     /// # Errors
     /// As a commit.
-    pub fn compact(&self) -> Result<Collected, CommitError> {
+    pub fn compact(&self) -> Result<CollectReport, CommitError> {
         self.shared.check_writable()?;
         self.shared.files.seal_current();
         self.shared.renew_manifest()?;

@@ -38,7 +38,7 @@ mod stripe;
 mod write;
 
 pub use batch::{Batch, MAX_BATCH_RECORDS, SMALL_BYTES};
-pub use collect::Collected;
+pub use collect::CollectReport;
 pub use format::{CHUNK_ALIGN, Piece};
 pub use handle::{Log, LogStats};
 pub use lease::{Lease, MAX_READ_RECORDS};

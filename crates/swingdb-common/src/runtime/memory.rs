@@ -2,7 +2,7 @@
 //!
 //! Operators of the query engine request the memory that they hold. This module requests the rest
 //! that grows with a statement: its text and the trees made of it ([`for_text`]), rows that a
-//! change collects before it applies them ([`Collected`]), rows on their way into a table
+//! change collects before it applies them ([`AccountedRows`]), rows on their way into a table
 //! ([`Pieces`]) or waiting for a whole segment of it ([`Waiting`]), and results of functions
 //! ([`reserve`]). The tables themselves are not memory of the query engine; the file system that
 //! they lie in limits them.
@@ -37,13 +37,13 @@ fn grow(reservation: &MemoryReservation, pool: &Arc<dyn MemoryPool>, bytes: u64)
 }
 
 /// Rows that a statement collects.
-pub struct Collected {
+pub struct AccountedRows {
     pool: Arc<dyn MemoryPool>,
     reservation: MemoryReservation,
     held: Held,
 }
 
-impl Collected {
+impl AccountedRows {
     /// None yet.
     pub fn new(name: &str, state: &SessionState) -> Self {
         let pool = Arc::clone(&state.runtime_env().memory_pool);

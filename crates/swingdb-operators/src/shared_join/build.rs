@@ -83,7 +83,7 @@ pub(crate) struct BuildSide {
 }
 
 /// The rows that one task collected.
-struct Collected {
+struct TaskRows {
     batches: Vec<RecordBatch>,
     /// For each batch, the keys that are not columns of it.
     computed: Vec<Vec<ArrayRef>>,
@@ -132,9 +132,9 @@ impl Build {
     async fn collect_all(
         this: &Arc<Self>,
         inputs: Vec<SendableRecordBatchStream>,
-    ) -> Result<Vec<Collected>> {
+    ) -> Result<Vec<TaskRows>> {
         let mut tasks = JoinSet::new();
-        let mut all = inputs.iter().map(|_| None).collect::<Vec<Option<Collected>>>();
+        let mut all = inputs.iter().map(|_| None).collect::<Vec<Option<TaskRows>>>();
         for (number, input) in inputs.into_iter().enumerate() {
             let this = Arc::clone(this);
             tasks.spawn(async move { (number, this.collect(input).await) });
@@ -147,10 +147,10 @@ impl Build {
     }
 
     /// Collects one partition.
-    async fn collect(&self, mut input: SendableRecordBatchStream) -> Result<Collected> {
+    async fn collect(&self, mut input: SendableRecordBatchStream) -> Result<TaskRows> {
         let types = self.key_types()?;
         let wants_bounds = self.published.is_some() || may_be_array(&types);
-        let mut collected = Collected {
+        let mut collected = TaskRows {
             batches: Vec::new(),
             computed: Vec::new(),
             rows: 0,

@@ -4,5 +4,5 @@
 pub(crate) mod asof;
 pub(crate) mod asof_condition;
 pub(crate) mod expressions;
+pub(crate) mod materialize;
 pub(crate) mod one_input;
-pub(crate) mod shared;

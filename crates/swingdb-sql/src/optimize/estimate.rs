@@ -14,7 +14,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, Expr, LogicalPlan, Operator, TableScan};
 use swingdb_store::Table;
 
-use crate::nodes::shared::materialized;
+use crate::nodes::materialize::materialized;
 use crate::scan::distinct::{bounds, distinct_values, on_number_line};
 use crate::scan::sample;
 use crate::scan::table::SwingTable;

@@ -11,8 +11,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use crate::physical::asof::planner::AsofPlanner;
-use crate::physical::shared::planner::MaterializePlanner;
-use crate::plan::shared_parts;
+use crate::physical::materialize::planner::MaterializePlanner;
+use crate::plan::materialized_parts;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl QueryPlanner for OwnOperators {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = shared_parts::of_equals(plan.clone())?;
+        let plan = materialized_parts::of_equals(plan.clone())?;
         let own: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> =
             vec![Arc::new(AsofPlanner), Arc::new(MaterializePlanner)];
         let planner = DefaultPhysicalPlanner::with_extension_planners(own);

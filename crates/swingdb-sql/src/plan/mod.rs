@@ -3,7 +3,7 @@
 //!
 //! [`rewrite`] lists the rewrites that make a plan mean what the text says. [`operators`] and
 //! [`aggregate_calls`] plan what the engine does not know; [`size`] refuses plans too large to
-//! walk; [`shared_parts`] finds what is computed once.
+//! walk; [`materialized_parts`] finds what is computed once.
 
 pub(crate) mod absent_rows;
 pub(crate) mod aggregate_calls;
@@ -16,6 +16,7 @@ pub(crate) mod durations;
 pub(crate) mod empty_subqueries;
 pub(crate) mod enums;
 pub(crate) mod lengths;
+pub mod materialized_parts;
 pub(crate) mod mixed_unions;
 pub(crate) mod moments;
 pub(crate) mod operators;
@@ -28,7 +29,6 @@ pub(crate) mod refused_casts;
 pub(crate) mod repeated;
 pub(crate) mod rewrite;
 pub(crate) mod set_operations;
-pub mod shared_parts;
 pub(crate) mod size;
 pub(crate) mod structs;
 pub(crate) mod uuid_places;

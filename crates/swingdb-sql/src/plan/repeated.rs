@@ -7,7 +7,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 
-use crate::nodes::shared::{Materialize, PartId};
+use crate::nodes::materialize::{Materialize, PartId};
 
 /// What it means that two parts are the same.
 pub(crate) trait Sameness {

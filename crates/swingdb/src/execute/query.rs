@@ -6,7 +6,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use swingdb_common::error::Result;
 use swingdb_common::time::zones::Zone;
-use swingdb_sql::plan::shared_parts::is_volatile;
+use swingdb_sql::plan::materialized_parts::is_volatile;
 use swingdb_sql::planner::{Planner, with_values};
 use swingdb_sql::scan::named::{with_names, with_tables};
 use swingdb_sql::text::parameters::{Numbering, Params};

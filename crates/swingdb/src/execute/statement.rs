@@ -14,7 +14,7 @@ use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel::{CancelToken, stoppable};
-use swingdb_common::runtime::memory::Collected;
+use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_common::runtime::threads;
 use swingdb_sql::bind::catalogs::Catalogs;
 use swingdb_sql::bind::sequences;
@@ -240,7 +240,8 @@ fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<
         let plan = planner.plan(query)?;
         let rows = start(session, &engine, plan, "SELECT")?;
         let schema = rows.schema();
-        let batches = Collected::new("SELECT", &engine).over(rows).collect::<Result<Vec<_>>>()?;
+        let batches =
+            AccountedRows::new("SELECT", &engine).over(rows).collect::<Result<Vec<_>>>()?;
         Ok(QueryResult::ready(schema, batches, "SELECT"))
     })
 }

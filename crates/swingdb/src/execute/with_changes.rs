@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement, With};
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::memory::Collected;
+use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_sql::ast::build;
 use swingdb_sql::text::parameters::Params;
 
@@ -92,7 +92,7 @@ fn changed(session: &Arc<Session>, mut query: Query, params: &Params) -> Result<
     let rows = statement::execute_sql(session, Statement::Query(Box::new(query)), params)?;
     let (schema, tag, count) = (rows.schema(), rows.tag(), rows.rows_changed());
     let engine = session.engine()?;
-    let batches = Collected::new("SELECT", &engine).over(rows).collect::<Result<Vec<_>>>()?;
+    let batches = AccountedRows::new("SELECT", &engine).over(rows).collect::<Result<Vec<_>>>()?;
     let result = match schema.fields().is_empty() {
         true => QueryResult::changed(count, tag),
         false => QueryResult::ready(schema, batches, tag).with_rows_changed(count),

@@ -36,7 +36,7 @@ use parking_lot::{Mutex, MutexGuard};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::progress::Progress;
 use swingdb_common::runtime::cancel::{CancelToken, InterruptHandle, Running, Stoppable};
-use swingdb_common::runtime::memory::{Collected, Pieces, Waiting};
+use swingdb_common::runtime::memory::{AccountedRows, Pieces, Waiting};
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::names::{CATALOG, parse_table_name};
@@ -433,8 +433,8 @@ impl Session {
     }
 
     /// The rows that a statement called `name` collects, of which there are none yet.
-    pub(crate) fn collected(&self, name: &str) -> Result<Collected> {
-        Ok(Collected::new(name, self.engine()?.as_ref()))
+    pub(crate) fn collected(&self, name: &str) -> Result<AccountedRows> {
+        Ok(AccountedRows::new(name, self.engine()?.as_ref()))
     }
 
     /// Accounts for rows that wait until they are stored.

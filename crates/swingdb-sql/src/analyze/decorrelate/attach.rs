@@ -19,9 +19,9 @@ use datafusion::logical_expr::{
 use crate::analyze::decorrelate::by_engine::is_at_most_one_row;
 use crate::analyze::decorrelate::only_element::only_element;
 use crate::analyze::decorrelate::outer_references::references;
-use crate::nodes::shared;
-use crate::nodes::shared::PartId;
-use crate::plan::shared_parts;
+use crate::nodes::materialize;
+use crate::nodes::materialize::PartId;
+use crate::plan::materialized_parts;
 
 /// The name of a relation that no other has.
 pub(crate) fn relation(what: &str) -> TableReference {
@@ -205,10 +205,10 @@ impl Rows {
         if outer.is_empty() {
             return Ok(Evaluated { plan: plan.clone(), keys: Vec::new() });
         }
-        if shared_parts::is_volatile(plan)? {
+        if materialized_parts::is_volatile(plan)? {
             outer.push(self.number()?);
         }
-        if shared_parts::may_vary(&self.base)? {
+        if materialized_parts::may_vary(&self.base)? {
             self.keep()?;
         }
         let domain = Domain::of(&self.base, outer)?;
@@ -229,10 +229,10 @@ impl Rows {
 
     /// Lets rows that may be others each time be computed once.
     fn keep(&mut self) -> Result<()> {
-        if shared::materialized(&self.base).is_some() {
+        if materialize::materialized(&self.base).is_some() {
             return Ok(());
         }
-        match shared_parts::shared(self.base.clone()) {
+        match materialized_parts::shared(self.base.clone()) {
             Some(shared) => self.read(shared),
             None => not_impl_err!("a subquery beside the rows of a recursive query"),
         }
@@ -316,12 +316,12 @@ impl Rows {
 
 /// What gives the same rows in two places.
 fn read_twice(plan: LogicalPlan) -> Result<LogicalPlan> {
-    if !shared_parts::may_vary(&plan)? {
+    if !materialized_parts::may_vary(&plan)? {
         return Ok(plan);
     }
-    match shared_parts::shared(plan.clone()) {
+    match materialized_parts::shared(plan.clone()) {
         Some(shared) => Ok(shared),
-        None if shared_parts::is_volatile(&plan)? => {
+        None if materialized_parts::is_volatile(&plan)? => {
             not_impl_err!(
                 "IN (SELECT ...) of what is drawn anew in each round of a recursive query"
             )

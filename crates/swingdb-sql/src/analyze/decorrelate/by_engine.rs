@@ -18,7 +18,7 @@ use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
 use crate::analyze::decorrelate::only_element::only_element;
 use crate::analyze::decorrelate::outer_references::references;
-use crate::plan::shared_parts;
+use crate::plan::materialized_parts;
 
 /// The subquery of an expression that is one.
 pub(crate) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
@@ -138,7 +138,7 @@ pub(crate) fn pulls_up(subquery: &Subquery, mut pull: PullUpCorrelatedExpr) -> R
     if plan.exists(holds_back)?
         || splits_groups(plan, is_membership)?
         || forgets_row_of_none(plan, !is_membership)?
-        || shared_parts::is_volatile(plan)?
+        || materialized_parts::is_volatile(plan)?
     {
         return Ok(false);
     }

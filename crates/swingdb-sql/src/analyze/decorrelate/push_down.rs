@@ -18,9 +18,9 @@ use datafusion::logical_expr::{
 
 use crate::analyze::decorrelate::attach::{Domain, relation};
 use crate::analyze::decorrelate::outer_references::{Stand, mentions, refers};
-use crate::nodes::shared;
-use crate::nodes::shared::PartId;
-use crate::plan::shared_parts;
+use crate::nodes::materialize;
+use crate::nodes::materialize::PartId;
+use crate::plan::materialized_parts;
 
 /// A subquery for all rows of the domain at once.
 pub(crate) struct Dependent {
@@ -68,7 +68,7 @@ impl Domain {
             LogicalPlan::Unnest(node) => self.of_unnest(node),
             LogicalPlan::Values(node) => self.of_values(node),
             LogicalPlan::Subquery(Subquery { subquery, .. }) => self.push(subquery),
-            LogicalPlan::Extension(_) if let Some((part, input)) = shared::part_of(plan) => {
+            LogicalPlan::Extension(_) if let Some((part, input)) = materialize::part_of(plan) => {
                 self.part(part, input)
             }
             other => not_impl_err!(
@@ -85,7 +85,7 @@ impl Domain {
             Some(known) => known,
             None => {
                 let pushed = self.push(input)?.only(input)?;
-                let Some(plan) = shared_parts::shared(pushed.plan) else {
+                let Some(plan) = materialized_parts::shared(pushed.plan) else {
                     return not_impl_err!("a subquery beside the rows of a recursive query");
                 };
                 self.parts.borrow_mut().insert(part, (plan.clone(), pushed.keys.clone()));

@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::cast::convert::Origin;
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::memory::Collected;
+use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::quoted;
@@ -459,7 +459,7 @@ impl Done {
         self,
         txn: &WriteTxn,
         named: &Named,
-        collected: &mut Collected,
+        collected: &mut AccountedRows,
     ) -> Result<Vec<RecordBatch>> {
         let mut all = self.inserted;
         let updated = self.updated.as_slice();

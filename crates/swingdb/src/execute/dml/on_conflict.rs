@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::cast::convert::show;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::floats::canonical;
-use swingdb_common::runtime::memory::Collected;
+use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::{last_part, quoted};
 use swingdb_sql::text::parameters::Params;
@@ -197,7 +197,7 @@ pub(crate) fn apply(
     rule: &Rule,
     batches: Vec<RecordBatch>,
     params: &Params,
-    collected: &mut Collected,
+    collected: &mut AccountedRows,
 ) -> Result<(u64, Vec<RecordBatch>)> {
     let Target { schema, name, table } = &named.target;
     let mut keys = Keys::new(table, &rule.constraints)?;

@@ -8,7 +8,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{SelectItem, With};
 use swingdb_common::cast::convert::nullable;
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::memory::Collected;
+use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::quoted;
 use swingdb_sql::text::parameters::Params;
@@ -32,7 +32,7 @@ impl Changed {
         catalog: &Catalog,
         target: &Target,
         ids: &[RowId],
-        collected: &mut Collected,
+        collected: &mut AccountedRows,
     ) -> Result<Vec<RecordBatch>> {
         let place = QualifiedName { schema: target.schema.clone(), name: target.name.clone() };
         let table = find_table(catalog, &place)?
@@ -69,7 +69,7 @@ impl<'a> Returning<'a> {
         session: &Session,
         params: &Params,
         rows: Vec<RecordBatch>,
-        collected: &mut Collected,
+        collected: &mut AccountedRows,
     ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
         let relation = build::table(&[RETURNED], &self.named.alias);
         let mut query = build::select(self.items.to_vec(), vec![build::from(relation)], None)?;

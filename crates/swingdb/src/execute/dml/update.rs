@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::memory::Collected;
+use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::build;
 use swingdb_sql::scan::table::ROWID_COLUMN;
@@ -139,7 +139,7 @@ fn changed_rows(
     query: Query,
     sets: &[Set],
     params: &Params,
-    collected: &mut Collected,
+    collected: &mut AccountedRows,
 ) -> Result<RowSet> {
     let plan = session.plan(&build::statement(query, None), params)?;
     let schema = set_schema(named, sets);

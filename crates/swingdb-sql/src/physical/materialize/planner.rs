@@ -10,8 +10,8 @@ use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
-use crate::nodes::shared::Materialize;
-use crate::physical::shared::exec::MaterializeExec;
+use crate::nodes::materialize::Materialize;
+use crate::physical::materialize::exec::MaterializeExec;
 
 /// Plans what is computed once.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
 
 use crate::nodes::expressions::any_part;
-use crate::nodes::shared::{Materialize, PartId};
+use crate::nodes::materialize::{Materialize, PartId};
 use crate::plan::repeated::{Part, Parts, Sameness};
 
 /// The plan of a statement, as it was made of its text, with a node around the queries of a `WITH`

@@ -27,8 +27,8 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use swingdb_common::runtime::held::Held;
 
+use crate::nodes::materialize::PartId;
 use crate::nodes::one_input::{one_input, rows_of_input};
-use crate::nodes::shared::PartId;
 
 /// One of the operators that give the rows of a part.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::nodes::shared::PartId;
-use crate::physical::shared::exec::{MaterializeExec, Rows};
+use crate::nodes::materialize::PartId;
+use crate::physical::materialize::exec::{MaterializeExec, Rows};
 
 /// Gives the operators of each part one place for their rows. An operator that was left alone,
 /// because the optimizer found that the others give nothing, is its input. To run last.
