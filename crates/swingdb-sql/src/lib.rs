@@ -26,6 +26,7 @@ mod desugar;
 pub mod engine;
 mod nodes;
 mod optimize;
+pub mod optimized;
 pub mod options;
 mod physical;
 pub mod plan;

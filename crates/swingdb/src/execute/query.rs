@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
 use swingdb_common::error::Result;
+use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
+use swingdb_sql::optimized::{bound, is_quick, optimized};
 use swingdb_sql::plan::materialized_parts::is_volatile;
 use swingdb_sql::planner::{Planner, with_values};
 use swingdb_sql::scan::named::{with_names, with_tables};
+use swingdb_sql::scan::source::rows_to_scan;
 use swingdb_sql::text::parameters::{Numbering, Params};
 use swingdb_sql::text::parser::parse_query;
 use swingdb_store::Catalog;
@@ -16,7 +20,10 @@ use swingdb_store::Catalog;
 use crate::session::Session;
 use crate::session::plan_cache::{Conditions, KeptPlan, Source};
 use crate::session::result::QueryResult;
-use crate::session::stream::BatchStream;
+use crate::session::stream::{BatchStream, HereStream};
+
+/// Rows up to which a scan is run by the thread that asks for the result.
+const SHORT_ROWS: u64 = 1 << 16;
 
 /// Starts a plan and hands out its rows.
 pub(crate) fn start(
@@ -54,9 +61,12 @@ pub(crate) fn keep(
     if is_volatile(plan)? {
         return Ok(());
     }
-    if let Some(plan) = with_names(plan.clone(), catalog)? {
-        let types = params.types();
-        session.plans.lock().keep(KeptPlan { source, numbering, types, conditions, plan });
+    if let Some(named) = with_names(plan.clone(), catalog)? {
+        let optimized = optimized(session.engine()?.as_ref(), plan);
+        let optimized = optimized.map(|plan| with_names(plan, catalog)).transpose()?.flatten();
+        let (types, plan) = (params.types(), named);
+        let kept = KeptPlan { source, numbering, types, conditions, plan, optimized };
+        session.plans.lock().keep(kept);
     }
     Ok(())
 }
@@ -79,14 +89,52 @@ pub(crate) fn again(
 ) -> Result<Option<QueryResult>> {
     let Some(conditions) = session.conditions() else { return Ok(None) };
     let found = session.plans.lock().find(source, params, conditions);
-    let Some((plan, params)) = found else { return Ok(None) };
+    let Some((kept, params)) = found else { return Ok(None) };
     session.cancel_token().check()?;
     let (catalog, engine) = (session.catalog(), session.engine()?);
     if catalog.definitions() != conditions.definitions {
         return Ok(None);
     }
-    let plan = with_values(with_tables(plan, &catalog)?, &params)?;
+    if let Some(plan) = kept.optimized
+        && let Some(plan) = bound(with_tables(plan, &catalog)?, &params)?
+        && let Some(rows) = start_optimized(session, &engine, &plan)?
+    {
+        return Ok(Some(rows));
+    }
+    let plan = with_values(with_tables(kept.plan, &catalog)?, &params)?;
     start(session, &engine, plan, "SELECT").map(Some)
+}
+
+/// Starts a plan of one table that is optimized; `None`: it is to be planned as others are.
+fn start_optimized(
+    session: &Session,
+    engine: &Arc<SessionState>,
+    plan: &LogicalPlan,
+) -> Result<Option<QueryResult>> {
+    let physical = engine.query_planner().create_physical_plan(plan, engine.as_ref());
+    let Ok(physical) = threads::block_on(physical) else { return Ok(None) };
+    let context = session.task_context(engine);
+    let token = session.cancel_token();
+    let rows = match is_quick(plan) && is_short(physical.as_ref()) {
+        true => QueryResult::computed_here(HereStream::new(physical, context, token)?, "SELECT"),
+        false => {
+            let progress = session.progress();
+            let stream = BatchStream::start(physical, context, None, token, progress)?;
+            QueryResult::stream(stream, "SELECT")
+        }
+    };
+    Ok(Some(rows.in_zone(Zone::of(engine.config_options()))))
+}
+
+/// Whether a plan is one stream that looks at few rows.
+fn is_short(plan: &dyn ExecutionPlan) -> bool {
+    is_one_stream(plan) && rows_to_scan(plan).is_some_and(|rows| rows <= SHORT_ROWS)
+}
+
+fn is_one_stream(plan: &dyn ExecutionPlan) -> bool {
+    plan.properties().output_partitioning().partition_count() == 1
+        && plan.children().len() <= 1
+        && plan.children().into_iter().all(|input| is_one_stream(input.as_ref()))
 }
 
 /// Plans a query given as text, for callers inside the crate.

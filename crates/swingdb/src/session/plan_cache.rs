@@ -2,7 +2,8 @@
 //!
 //! To parse, bind and plan a short query takes longer than to run it. So a query whose text comes
 //! again, with values of the same types, is planned from what was kept of it: the plan before it is
-//! optimized, with names for its tables and places for its values. Only rows may have changed in
+//! optimized, with names for its tables and places for its values; and the optimized one, where the
+//! values do not matter to that ([`swingdb_sql::optimized`]). Only rows may have changed in
 //! between: a plan is used under the [definitions](swingdb_store::Catalog::definitions) it was made
 //! under, and with the settings and functions of then. It holds no version of a table, so that the
 //! memory of old ones is free.
@@ -49,6 +50,8 @@ pub(crate) struct KeptPlan {
     pub(crate) conditions: Conditions,
     /// The plan, before it is optimized, of named tables.
     pub(crate) plan: LogicalPlan,
+    /// The same optimized, of named tables, where that does not depend on the values.
+    pub(crate) optimized: Option<LogicalPlan>,
 }
 
 /// What may not change while a plan is used.
@@ -111,7 +114,7 @@ impl PlanCache {
         source: &Source,
         params: &Params,
         conditions: Conditions,
-    ) -> Option<(LogicalPlan, Params)> {
+    ) -> Option<(KeptPlan, Params)> {
         // Those that cannot be right any more only hold memory.
         self.plans.retain(|plan| plan.conditions.session == conditions.session);
         let (place, params) = self.plans.iter().enumerate().rev().find_map(|(place, plan)| {
@@ -122,8 +125,7 @@ impl PlanCache {
             (params.types() == plan.types).then_some((place, params))
         })?;
         self.plans[place..].rotate_left(1);
-        let plan = self.plans.last()?.plan.clone();
-        Some((plan, params))
+        Some((self.plans.last()?.clone(), params))
     }
 
     /// Whether there are none.

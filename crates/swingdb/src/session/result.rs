@@ -9,11 +9,12 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::time::zones::{Zone, rezoned, schema_in_zone};
 use swingdb_sql::options::limits::Meter;
 
-use crate::session::stream::BatchStream;
+use crate::session::stream::{BatchStream, HereStream};
 
 /// The rows a statement returns, or the number of rows it changed.
 ///
-/// An iterator that computes while it is read, on the library's own threads, a few batches ahead.
+/// An iterator that computes while it is read, on the library's own threads, a few batches ahead;
+/// a few rows of a query that comes again are computed by the thread that reads them.
 /// Dropping it ends the computation. It is `Send`, keeps the database state it started from, and
 /// may outlive the connection.
 pub struct QueryResult {
@@ -32,6 +33,7 @@ pub struct QueryResult {
 enum Rows {
     Ready(std::vec::IntoIter<RecordBatch>),
     Stream(Box<BatchStream>),
+    Here(Box<HereStream>),
     Done,
 }
 
@@ -91,6 +93,13 @@ impl QueryResult {
         Self { schema, rows, rows_changed: None, tag, rezoned: false, meter: None, line: None }
     }
 
+    /// Rows that the thread computes that asks for them.
+    pub(crate) fn computed_here(stream: HereStream, tag: &'static str) -> Self {
+        let schema = stream.schema();
+        let rows = Rows::Here(Box::new(stream));
+        Self { schema, rows, rows_changed: None, tag, rezoned: false, meter: None, line: None }
+    }
+
     /// The same rows, whose points in time are to be shown by the clock of a zone. With UTC they
     /// keep the zones that their types name.
     pub(crate) fn in_zone(mut self, zone: Zone) -> Self {
@@ -127,6 +136,7 @@ impl Iterator for QueryResult {
         let next = match &mut self.rows {
             Rows::Ready(batches) => batches.next().map(Ok),
             Rows::Stream(stream) => stream.next(),
+            Rows::Here(stream) => stream.next(),
             Rows::Done => None,
         };
         let next = match (next, &mut self.meter) {

@@ -11,11 +11,12 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, execute_stream};
 use futures::StreamExt;
+use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::progress::Progress;
-use swingdb_common::runtime::cancel::{CancelToken, Stoppable};
+use swingdb_common::runtime::cancel::{CancelToken, Stoppable, stoppable};
 use swingdb_common::runtime::threads;
 use swingdb_common::runtime::threads::{OwnThreads, Task};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -143,6 +144,52 @@ impl Iterator for BatchStream {
                     self.queue.close();
                     return end;
                 }
+            }
+        }
+    }
+}
+
+/// The rows of a short plan, computed by the thread that asks for them: to wake another one and to
+/// wait for it takes longer than a few rows.
+pub(crate) struct HereStream {
+    schema: SchemaRef,
+    /// Only so that results can be shared between threads.
+    rows: Mutex<SendableRecordBatchStream>,
+    token: CancelToken,
+}
+
+impl HereStream {
+    /// Starts a plan of one stream.
+    pub(crate) fn new(
+        plan: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        token: CancelToken,
+    ) -> Result<Self> {
+        let schema = plan.schema();
+        let rows = stoppable(&token, || Ok(execute_stream(plan, context)?))?;
+        Ok(Self { schema, rows: Mutex::new(rows), token })
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+impl Iterator for HereStream {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self { rows, token, .. } = self;
+        let rows = rows.get_mut();
+        loop {
+            token.look_at_clock();
+            let next = stoppable(token, || {
+                token.check()?;
+                Ok(token.wait(rows.next()).transpose()?)
+            });
+            match next {
+                Ok(Some(batch)) if batch.num_rows() == 0 => continue,
+                other => return other.transpose(),
             }
         }
     }
