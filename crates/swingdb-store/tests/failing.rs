@@ -65,7 +65,7 @@ fn value(number: i64, row: usize) -> i64 {
 fn contents(store: &Store) -> Result<Model, Error> {
     let catalog = store.latest();
     let mut found = Model::new();
-    for name in catalog.table_names("main") {
+    for name in catalog.table_names("main").unwrap() {
         let table = catalog.table("main", &name)?.expect("a table that was listed");
         let mut rows = Vec::new();
         for segment in table.segments()?.iter() {

@@ -81,6 +81,12 @@ fn victim(namespace: &Namespace) {
         let one = Macro { name: "m".into(), kind, variants };
         txn.create_macro("main", one, IfExists::Fail).unwrap();
     }
+    // More tables than a root has in itself.
+    txn.create_schema("many", IfExists::Fail).unwrap();
+    for i in 0..70 {
+        let table = TableDef { schema: "many".into(), ..def(&format!("t{i}")) };
+        txn.create_table(table, IfExists::Fail).unwrap();
+    }
     txn.commit().unwrap();
     store.share().unwrap();
 }
@@ -130,7 +136,7 @@ fn exercise(namespace: &Namespace) -> Result<(), Error> {
                 assert!(catalog.find_macro(&schema, &name, kind).is_some());
             }
         }
-        for name in catalog.table_names(&schema) {
+        for name in catalog.table_names(&schema)? {
             let Some(table) = catalog.table(&schema, &name)? else { continue };
             for segment in table.segments()?.iter() {
                 for column in 0..segment.columns() {
@@ -160,7 +166,7 @@ fn damaged_records_are_errors() {
     let all = records(&area);
     assert!(all.len() >= 3, "root, table and page: {all:?}");
     let (mut refused, mut accepted) = (0, 0);
-    for round in 0..3000 {
+    for round in 0..5000 {
         let (at, len) = all[rng.usize(..all.len())];
         let range = AreaOffset(at)..AreaOffset(at + (FRAME + len) as u64);
         area.make_writable(range, WriteIntent::Keep).unwrap();

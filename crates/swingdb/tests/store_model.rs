@@ -90,7 +90,11 @@ fn rows_of(table: &Table) -> Vec<(RowId, Vec<Value>)> {
 }
 
 fn assert_equal(catalog: &swingdb::store::Catalog, model: &Model, what: &str) {
-    assert_eq!(catalog.table_names("main"), model.keys().cloned().collect::<Vec<_>>(), "{what}");
+    assert_eq!(
+        catalog.table_names("main").unwrap(),
+        model.keys().cloned().collect::<Vec<_>>(),
+        "{what}"
+    );
     for (name, expected) in model {
         let table = catalog.table("main", name).unwrap().unwrap();
         let columns: Vec<_> =

@@ -30,7 +30,11 @@ fn def(name: &str) -> TableDef {
 }
 
 fn check(catalog: &Catalog, wanted: &Tables, what: &str) {
-    assert_eq!(catalog.table_names("main"), wanted.keys().cloned().collect::<Vec<_>>(), "{what}");
+    assert_eq!(
+        catalog.table_names("main").unwrap(),
+        wanted.keys().cloned().collect::<Vec<_>>(),
+        "{what}"
+    );
     for (name, values) in wanted {
         let table = catalog.table("main", name).unwrap().unwrap();
         let mut found: Vec<i64> = Vec::with_capacity(values.len());
