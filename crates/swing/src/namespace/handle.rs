@@ -44,33 +44,19 @@ impl Namespace {
     }
 
     fn open_inner(path: &Path) -> Result<Self> {
-        let refuse = |why: &str| {
-            let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, why);
-            Err(Fault::io("use", path, source))
+        let folder = match Folder::open_itself(path) {
+            Ok(folder) => folder,
+            // It is not there, or a link.
+            Err(_) => make_or_follow(path)?,
         };
-        // Where anybody may make links (`/dev/shm`), somebody else's could lead to any folder of
-        // this user's.
-        let link = match std::fs::symlink_metadata(path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-                made.map_err(|e| Fault::io("create", path, e))?;
-                std::fs::symlink_metadata(path)
-            }
-            found => found,
-        };
-        let link = link.map_err(|e| Fault::io("look at", path, e))?;
-        if link.is_symlink() && ![0, process::user_id()].contains(&link.uid()) {
-            return refuse("it is a symbolic link of another user; set SWINGDB_HOME");
-        }
-        let folder = Folder::open_path(path)?.kept()?;
+        let folder = folder.kept()?;
         let (uid, mode) = file::owner_and_mode(&folder)?;
         if uid != process::user_id() {
-            return refuse(
-                "it belongs to another user; set SWINGDB_HOME to a directory of your own",
-            );
+            let why = "it belongs to another user; set SWINGDB_HOME to a directory of your own";
+            return Err(refused(path, why));
         }
         if mode & 0o022 != 0 {
-            return refuse("other users may write to it; chmod 700 it");
+            return Err(refused(path, "other users may write to it; chmod 700 it"));
         }
         Ok(Self { folder: Arc::new(folder), backing: Backing::Auto })
     }
@@ -102,4 +88,21 @@ impl Namespace {
     pub(crate) fn still_named(&self, name: &str, folder: &Folder) -> Result<bool> {
         Ok(self.folder.identity_of(name) == Some(folder.identity()))
     }
+}
+
+/// Makes a directory that is not there; opens what a link leads to.
+fn make_or_follow(path: &Path) -> Result<Folder> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| Fault::io("create", path, e))?;
+    // Where anybody may make links (`/dev/shm`), somebody else's could lead to any folder of this
+    // user's.
+    let link = std::fs::symlink_metadata(path).map_err(|e| Fault::io("look at", path, e))?;
+    if link.is_symlink() && ![0, process::user_id()].contains(&link.uid()) {
+        return Err(refused(path, "it is a symbolic link of another user; set SWINGDB_HOME"));
+    }
+    Folder::open_path(path)
+}
+
+fn refused(path: &Path, why: &str) -> Fault {
+    Fault::io("use", path, std::io::Error::new(std::io::ErrorKind::PermissionDenied, why))
 }

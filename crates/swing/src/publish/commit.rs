@@ -2,9 +2,9 @@
 //!
 //! | step | a new manifest | one made ahead ([`crate::publish::made_ahead`]) |
 //! |---|---|---|
-//! | begin | the file `m.<epoch>` is made | it is there, empty, with a second name `t.shared` |
+//! | begin | nothing; an anonymous one gets its file | it is there, empty, with a second name `t.shared` |
 //! | announce | nothing | its page says what the state will be, or that it is being filled |
-//! | complete | the file is written | the rest of the page, and then its first word |
+//! | complete | the file `m.<epoch>` is made and written | the rest of the page, and then its first word |
 //! | make current | a link is renamed | `t.shared` is renamed |
 //! | withdraw | its name goes | its first word is cleared, and both names go |
 //!
@@ -80,8 +80,8 @@ impl Commit {
 
     /// Writes all of it. What it shows is frozen.
     pub(crate) fn complete(&self, core: &Core) -> Result<()> {
-        let path = core.folder.join(&manifest_name(self.epoch));
-        self.file.complete(&self.bytes, self.announced, &path)
+        let name = manifest_name(self.epoch);
+        self.file.complete(&self.bytes, self.announced, (&core.folder, &name))
     }
 
     /// It will not be current.
@@ -121,8 +121,10 @@ impl Commit {
 
     /// Of an anonymous state, which is reached by its file alone.
     pub(crate) fn into_file(self) -> (Epoch, KeptFile) {
-        assert_eq!(self.kind, Kind::Anonymous, "others have a name");
-        (self.epoch, self.file.file)
+        match self.file {
+            ManifestFile::Kept(file) => (self.epoch, file),
+            other => unreachable!("anonymous states are kept, not {other:?}"),
+        }
     }
 }
 

@@ -76,12 +76,15 @@ impl Core {
             Some(MadeAhead { epoch: of, file, page })
                 if of == epoch && kind == Kind::Shared && self.shared_link(state) == SHARED =>
             {
-                return Ok(ManifestFile { file, page: Some(page) });
+                return Ok(ManifestFile::Ahead(file, page));
             }
             Some(prepared) => self.drop_names(prepared.epoch),
             None => {}
         }
-        Ok(ManifestFile { file: self.new_manifest(epoch)?, page: None })
+        match kind {
+            Kind::Anonymous => Ok(ManifestFile::Kept(self.new_manifest(epoch)?)),
+            Kind::Committed | Kind::Shared => Ok(ManifestFile::New),
+        }
     }
 
     fn new_manifest(&self, epoch: Epoch) -> Result<KeptFile> {
@@ -285,7 +288,7 @@ mod tests {
             }
             let stage = if simple { Stage::Coming } else { Stage::Empty };
             assert_eq!(before.stage(), stage, "whoever asked before goes on waiting");
-            made.complete(&bytes, simple, dir.path()).unwrap();
+            made.complete(&bytes, simple, (&core.folder, &manifest_name(epoch))).unwrap();
             assert_eq!(before.stage(), Stage::Current);
             made.withdraw();
             core.drop_names(epoch);
@@ -298,15 +301,16 @@ mod tests {
     #[test]
     fn a_long_manifest_is_watched_by_its_end_only() {
         let dir = tempfile::tempdir().unwrap();
-        let file = std::fs::File::create_new(dir.path().join("m")).unwrap();
+        let folder = Folder::open_path(dir.path()).unwrap();
+        let file = folder.create_new("m").unwrap();
         file.set_len(AHEAD_BYTES as u64).unwrap();
         let page = Page::map(file.as_fd()).unwrap();
         let file = KeptFile::new(file, Access::Write).unwrap();
-        let made = ManifestFile { file, page: Some(page) };
+        let made = ManifestFile::Ahead(file, page);
         for len in [HEADER_BYTES, AHEAD_BYTES - 1, AHEAD_BYTES, AHEAD_BYTES + 1, 3 * AHEAD_BYTES] {
             let mut bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
             bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
-            made.complete(&bytes, false, dir.path()).unwrap();
+            made.complete(&bytes, false, (&folder, "m")).unwrap();
             let found = std::fs::read(dir.path().join("m")).unwrap();
             assert_eq!(found[..len], bytes);
             made.withdraw();

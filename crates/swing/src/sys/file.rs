@@ -45,7 +45,16 @@ enum Dir {
 impl Folder {
     /// Opens an existing folder by its path.
     pub(crate) fn open_path(path: &Path) -> Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Self::open_with(path, OFlags::empty())
+    }
+
+    /// The same of a folder that is no link to one.
+    pub(crate) fn open_itself(path: &Path) -> Result<Self> {
+        Self::open_with(path, OFlags::NOFOLLOW)
+    }
+
+    fn open_with(path: &Path, more: OFlags) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | more;
         let dir = descriptors::open(|| fs::open(path, flags, Mode::empty()))
             .map_err(|e| not_found(e, "open", path))?;
         Ok(Self { dir: Dir::Open(dir), path: path.to_owned() })
