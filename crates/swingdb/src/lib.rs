@@ -17,6 +17,7 @@ mod connection;
 mod database;
 mod execute;
 mod session;
+mod sqlstate;
 
 pub use arrow;
 pub use datafusion::common::ScalarValue;
@@ -38,6 +39,7 @@ pub use execute::bulk::{BulkAppend, BulkPart};
 pub use session::result::QueryResult;
 pub use session::table_scan::TableScan;
 pub use session::user_functions::{ScalarCall, ScalarFunction};
+pub use sqlstate::sqlstate;
 pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
 pub use swing_tier::probe;
 pub use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result, StoreProblem};
