@@ -12,6 +12,7 @@
 //! * Results and arrays keep the memory they show; nothing that happens to a connection takes it
 //!   away.
 
+mod aggregates;
 mod batches;
 mod blocking;
 mod capsule;
@@ -27,6 +28,7 @@ mod params;
 mod result;
 mod rows;
 mod session;
+mod table_functions;
 mod temporal;
 mod types;
 mod views;
