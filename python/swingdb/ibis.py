@@ -93,11 +93,11 @@ class Compiler(DuckDBCompiler):
     def visit_Divide(self, op: Any, *, left: Any, right: Any) -> Any:
         """Whole numbers are divided as such by `/`; Ibis wants fractions."""
         del op
-        return sge.Div(this=self.cast(left, dt.float64), expression=right)
+        return self.binop(sge.Div, self.cast(left, dt.float64), right)
 
     def visit_FloorDivide(self, op: Any, *, left: Any, right: Any) -> Any:
         """The next smaller whole number, of negative ones, too."""
-        quotient = sge.Div(this=self.cast(left, dt.float64), expression=right)
+        quotient = self.binop(sge.Div, self.cast(left, dt.float64), right)
         return self.cast(self.f.floor(quotient), op.dtype)
 
 

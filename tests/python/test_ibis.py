@@ -100,6 +100,8 @@ def test_whole_numbers_are_divided_as_ibis_says(sales):
     assert (row.price / 2).execute().tolist() == [-3.5]
     assert (row.price // 2).execute().tolist() == [-4]
     assert (row.price % 4).execute().tolist() == [-3]
+    assert (1 / (row.price + 3)).execute().tolist() == [-0.25]
+    assert (16 // (row.price + 9 - 0)).execute().tolist() == [8]
 
 
 def test_sql_files_and_functions(back_end, sales, tmp_path):
