@@ -56,9 +56,10 @@ ALLOWED: dict[str, set[str]] = {
         "swing-tier",
     },
     "swingdb-capi": {"swingdb"},
+    "swingdb-adbc": {"swingdb"},
     "swingdb-generate": {"swingdb"},
     "swingdb-cli": {"swingdb", "swingdb-generate"},
-    "swingdb-python": {"swingdb", "swing-capi"},
+    "swingdb-python": {"swingdb", "swingdb-adbc", "swing-capi"},
     "swingdb-server": {"swingdb"},
     # Programs that use the system as anybody else would: through the database's door.
     "swingdb-pipeline": {"swingdb", "swingdb-generate"},

@@ -16,6 +16,7 @@ if [ -n "$dest" ]; then prefix=$2; fi
 if [ "${3:-}" = --remove ]; then
     rm -f "$lib"/libswing.so "$lib"/libswing.so.0 "$lib/libswing.so.$version" "$lib"/libswing.a
     rm -f "$lib"/libswingdb.so "$lib"/libswingdb.so.0 "$lib/libswingdb.so.$version"
+    rm -f "$lib"/libadbc_driver_swingdb.so
     rm -f "$lib"/pkgconfig/swing.pc "$lib"/pkgconfig/swing-original.pc "$lib"/pkgconfig/swingdb.pc
     rm -f "$include"/swingdb.h
     rm -f "$include"/swing.h "$include"/swing_compat.h "$include"/fgmm.h "$include"/original/swing.h
@@ -56,4 +57,8 @@ if [ -e "$built/libswingdb_c.so" ]; then
     ln -sf "libswingdb.so.$version" "$lib/libswingdb.so.0"
     ln -sf libswingdb.so.0 "$lib/libswingdb.so"
     pc swingdb "Databases in memory that other processes take as their own" swing swingdb
+fi
+# Driver managers find it by its name.
+if [ -e "$built/libadbc_driver_swingdb.so" ]; then
+    install -D -m 755 "$built/libadbc_driver_swingdb.so" "$lib/libadbc_driver_swingdb.so"
 fi

@@ -255,7 +255,7 @@ def _members(of: type) -> list[tuple[str, str]]:
 
 
 #: The modules that users import, and what of each the page shows.
-MODULES = ("swingdb", "swingdb.memory", "swingdb.aio", "swingdb.errors")
+MODULES = ("swingdb", "swingdb.memory", "swingdb.aio", "swingdb.adbc", "swingdb.errors")
 
 
 def python_page() -> str:

@@ -54,6 +54,20 @@ class Session:
         volatile: bool,
         arrow: bool,
     ) -> None: ...
+    def create_aggregate(
+        self,
+        name: str,
+        types: tuple[Sequence[str], str],
+        work: object,
+        flags: tuple[bool, bool, bool],
+    ) -> None: ...
+    def create_table_function(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        columns: Sequence[tuple[str, str]],
+        pieces: Callable[[list[Any]], Any],
+    ) -> None: ...
     def remove_function(self, name: str) -> None: ...
     def attach(self, other: Database, alias: str) -> None: ...
     def detach(self, alias: str) -> None: ...

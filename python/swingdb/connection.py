@@ -386,8 +386,75 @@ class Connection:
         self._session().create_function(name, types, call, side_effects, type == "arrow")
         return self
 
+    def create_aggregate(
+        self,
+        name: str,
+        aggregate: Callable[..., Any],
+        parameters: Sequence[Any] | None = None,
+        return_type: Any = None,
+        *,
+        type: str = "native",  # noqa: A002 - as create_function has it
+        null_handling: str = "default",
+    ) -> Connection:
+        """Makes a Python class or function an aggregate of SQL, in this session.
+
+        A class has ``step(*arguments)``, which adds a row, ``finish()``, which gives the value, and
+        where it can ``merge(other)``, which adds the rows of another object: then threads work on
+        parts of a group. A function is called with a list for each argument, of all rows of a
+        group. With ``type="arrow"`` both get Arrow arrays, a class of some rows at a time. Rows
+        with a NULL are left out, unless ``null_handling`` is ``"special"``.
+
+        >>> import swingdb, statistics
+        >>> con = swingdb.connect()
+        >>> _ = con.create_aggregate("harmonic", statistics.harmonic_mean, ["DOUBLE"], "DOUBLE")
+        >>> con.sql("SELECT harmonic(x) FROM (VALUES (40.0), (60.0)) AS t(x)").fetchone()
+        (48.0,)
+        """
+        from . import _aggregates
+
+        _one_of("type", type, ("native", "arrow"))
+        _one_of("null_handling", null_handling, ("default", "special"))
+        skips_nulls, arrow = null_handling == "default", type == "arrow"
+        work = _aggregates.work(aggregate, arrow=arrow, skips_nulls=skips_nulls)
+        types = _aggregates.types(aggregate, parameters, return_type)
+        self._session().create_aggregate(name, types, work, (skips_nulls, work.merges, arrow))
+        return self
+
+    def create_table_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameters: Sequence[Any] | None = None,
+        columns: Mapping[str, Any] | None = None,
+    ) -> Connection:
+        """Makes a Python function a table of SQL, in this session: ``FROM name(1, 'x')``.
+
+        It is called with constants, and returns rows or an iterable of pieces of them, such as a
+        generator: whatever :meth:`append` takes. ``columns`` are their names and types.
+
+        >>> import swingdb
+        >>> con = swingdb.connect()
+        >>> def squares(n: int):
+        ...     yield {"x": list(range(n)), "y": [x * x for x in range(n)]}
+        >>> columns = {"x": int, "y": int}
+        >>> _ = con.create_table_function("squares", squares, ["BIGINT"], columns)
+        >>> con.sql("SELECT sum(y) FROM squares(4)").fetchone()
+        (14,)
+        """
+        from . import _functions
+
+        if not columns:
+            raise errors.ProgrammingError(
+                "the columns of a table function are declared, such as columns={'a': 'BIGINT'}"
+            )
+        types, _ = _functions.types(function, parameters, "BIGINT")
+        declared = [(column, _functions.sql_type(kind)) for column, kind in columns.items()]
+        pieces = _functions.pieces(function)
+        self._session().create_table_function(name, types, declared, pieces)
+        return self
+
     def remove_function(self, name: str) -> Connection:
-        """Takes away what :meth:`create_function` made."""
+        """Takes away a function that this session was given, of any kind."""
         self._session().remove_function(name.lower())
         return self
 

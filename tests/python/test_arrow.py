@@ -327,3 +327,15 @@ def test_damaged_arrays_are_refused(con, what, capfd):
         con.register("named", data)
     assert con.sql("SELECT count(*) FROM kept").fetchone() == (0,)
     assert capfd.readouterr().err == ""
+
+
+def test_fields_of_structs_that_are_null(con):
+    fields = [pa.array([7, 8]), pa.array(["x", "y"])]
+    structs = pa.StructArray.from_arrays(fields, names=["a", "b"], mask=pa.array([True, False]))
+    data = pa.table({"s": structs, "l": pa.array([[None], [None]], pa.list_(structs.type))})
+    con.register("given", data)
+    con.execute("CREATE TABLE t (s STRUCT(a BIGINT, b VARCHAR), l STRUCT(a BIGINT, b VARCHAR)[])")
+    con.append("t", data)
+    for table in ("given", "t"):
+        rows = con.sql(f"SELECT s, s.a, s.b, s.a IS NULL, l[1].a FROM {table}").fetchall()
+        assert rows == [(None, None, None, True, None), ({"a": 8, "b": "y"}, 8, "y", False, None)]

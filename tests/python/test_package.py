@@ -36,6 +36,8 @@ ELSEWHERE = ("swingdb._internal", "swingdb.memory")
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in ELSEWHERE])
 def test_examples_in_the_documentation(name):
+    if name == "swingdb.ibis":
+        pytest.importorskip("ibis")
     module = importlib.import_module(name)
     outcome = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert outcome.failed == 0

@@ -12,6 +12,7 @@
 //! * Results and arrays keep the memory they show; nothing that happens to a connection takes it
 //!   away.
 
+mod aggregates;
 mod batches;
 mod blocking;
 mod capsule;
@@ -27,6 +28,7 @@ mod params;
 mod result;
 mod rows;
 mod session;
+mod table_functions;
 mod temporal;
 mod types;
 mod views;
@@ -35,6 +37,8 @@ use pyo3::prelude::*;
 // The C interface, which `swingdb.memory` calls: one library, so one table of areas and one handler
 // of faults in the process.
 use swing_capi as _;
+// The entry point of the ADBC driver, which `swingdb.adbc` tells driver managers of.
+use adbc_driver_swingdb as _;
 
 // Nobody holds its locks in a forked child, whatever the threads of its parent were about.
 #[global_allocator]

@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::fork::Owned;
 use crate::params::Params;
 use crate::result::Rows;
-use crate::{blocking, errors, files, functions};
+use crate::{aggregates, blocking, errors, files, functions, table_functions};
 
 /// SQL, transactions and tables of one conversation with a database.
 #[pyclass(frozen, module = "swingdb._internal")]
@@ -109,6 +109,35 @@ impl Session {
     ) -> PyResult<()> {
         self.call(py, move |connection| {
             functions::create(&connection, name, &types.0, &types.1, call, volatile, arrow)
+        })
+    }
+
+    /// Adds an aggregate that the methods of `work` compute. `flags`: whether rows with a NULL are
+    /// left out, whether states are merged, and whether arguments are Arrow arrays.
+    fn create_aggregate(
+        &self,
+        py: Python<'_>,
+        name: String,
+        types: (Vec<String>, String),
+        work: Py<PyAny>,
+        flags: (bool, bool, bool),
+    ) -> PyResult<()> {
+        self.call(py, move |connection| {
+            aggregates::create(&connection, name, &types.0, &types.1, work, flags)
+        })
+    }
+
+    /// Adds a function of tables: `pieces` gives an iterator of tables for a list of arguments.
+    fn create_table_function(
+        &self,
+        py: Python<'_>,
+        name: String,
+        arguments: Vec<String>,
+        columns: Vec<(String, String)>,
+        pieces: Py<PyAny>,
+    ) -> PyResult<()> {
+        self.call(py, move |connection| {
+            table_functions::create(&connection, name, &arguments, &columns, pieces)
         })
     }
 

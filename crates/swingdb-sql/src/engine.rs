@@ -21,6 +21,9 @@ use swingdb_common::time::zones::Zone;
 use swingdb_common::types::sql_names;
 use swingdb_functions::aggregates::average::exact_average;
 use swingdb_functions::aggregates::extremes::{greatest_of_groups, least_of_groups};
+pub use swingdb_functions::aggregates::given::{
+    AggregateFunction, Aggregation, StartAggregation, declared_types,
+};
 use swingdb_functions::aggregates::sum::checked_sum;
 use swingdb_functions::bounded::MemoryLeft;
 use swingdb_operators::shared_join::SharedJoins;

@@ -41,6 +41,7 @@ use swingdb_common::runtime::cancel::InterruptHandle;
 use swingdb_common::value::Value;
 use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportReport};
 use swingdb_sql::bind::system::Version;
+use swingdb_sql::engine::AggregateFunction;
 use swingdb_sql::text::parameters::Params;
 
 use crate::database::Database;
@@ -52,6 +53,7 @@ use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::table_scan::TableScan;
 use crate::session::user_functions::ScalarFunction;
+use crate::session::user_tables::TableFunction;
 
 /// A session on a [`Database`]; see the [module documentation](self).
 #[derive(Clone)]
@@ -186,7 +188,18 @@ impl Connection {
         self.session.create_function(function)
     }
 
-    /// Takes away a function that [`create_function`](Self::create_function) added.
+    /// Adds an aggregate to this session; otherwise as [`create_function`](Self::create_function).
+    pub fn create_aggregate(&self, function: AggregateFunction) -> Result<()> {
+        self.session.create_aggregate(function)
+    }
+
+    /// Adds a function that is called as a table; otherwise as
+    /// [`create_function`](Self::create_function).
+    pub fn create_table_function(&self, function: TableFunction) -> Result<()> {
+        self.session.create_table_function(function)
+    }
+
+    /// Takes away a function that the session added, of any kind.
     pub fn remove_function(&self, name: &str) -> Result<()> {
         self.session.remove_function(name)
     }

@@ -9,6 +9,7 @@ pub mod average_groups;
 pub mod compensated;
 pub mod counted;
 pub mod extremes;
+pub mod given;
 pub mod moments;
 pub mod ordered;
 pub mod ordered_windows;

@@ -67,8 +67,17 @@ impl Ordered {
             is_distinct: false,
             ..args
         })?;
-        Ok(Gathered { work, rows: Gathering::new(&types, options, once) })
+        Ok(Gathered { work, rows: Gathering::new(&types, 1, options, once) })
     }
+}
+
+/// The state of an aggregate that gathers its rows: a list of values and keys.
+pub(super) fn gathered_field(args: &StateFieldsArgs<'_>, values: &[FieldRef]) -> FieldRef {
+    let parts = values.iter().chain(args.ordering_fields);
+    let fields = parts.enumerate().map(|(place, part)| state_field(place, part.data_type()));
+    let rows = Field::new_list_field(DataType::Struct(fields.collect()), true);
+    let name = format!("{}[rows]", args.name);
+    Arc::new(Field::new(name, DataType::List(Arc::new(rows)), true))
 }
 
 fn state_field(place: usize, of: &DataType) -> Field {
@@ -76,7 +85,7 @@ fn state_field(place: usize, of: &DataType) -> Field {
 }
 
 /// Whether an expression has no columns but those inside of `args`.
-fn is_made_of(expr: &Arc<dyn PhysicalExpr>, args: &[Arc<dyn PhysicalExpr>]) -> bool {
+pub(super) fn is_made_of(expr: &Arc<dyn PhysicalExpr>, args: &[Arc<dyn PhysicalExpr>]) -> bool {
     let mut is_made = true;
     // Never fails.
     let _ = expr.apply(|part| {
@@ -185,11 +194,7 @@ impl AggregateUDFImpl for Ordered {
         let Some(value) = args.input_fields.first() else {
             return plan_err!("{} takes a value", self.name());
         };
-        let parts = std::iter::once(value).chain(args.ordering_fields);
-        let fields = parts.enumerate().map(|(place, part)| state_field(place, part.data_type()));
-        let rows = Field::new_list_field(DataType::Struct(fields.collect()), true);
-        let name = format!("{}[rows]", args.name);
-        Ok(vec![Arc::new(Field::new(name, DataType::List(Arc::new(rows)), true))])
+        Ok(vec![gathered_field(&args, std::slice::from_ref(value))])
     }
 
     /// The rows may come in any order; the engine gives their keys to those that say so only.
@@ -221,16 +226,12 @@ impl Accumulator for Gathered {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        for rows in states[0].as_list::<i32>().iter().flatten() {
-            self.rows.add(rows.as_struct().columns().iter().map(Arc::clone))?;
-        }
-        Ok(())
+        self.rows.add_lists(&states[0])
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let columns = if self.rows.once { self.rows.sorted()? } else { self.rows.whole()? };
-        let rows = StructArray::try_new(self.rows.fields.clone(), columns, None)?;
-        Ok(vec![SingleRowListArrayBuilder::new(Arc::new(rows)).build_list_scalar()])
+        Ok(vec![self.rows.as_list(columns)?])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
@@ -249,6 +250,8 @@ impl Accumulator for Gathered {
 pub(super) struct Gathering {
     /// Of the values and of each key.
     fields: Fields,
+    /// How many columns are values; those behind them are keys.
+    values: usize,
     options: Vec<SortOptions>,
     /// Each value once.
     once: bool,
@@ -261,11 +264,16 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// Of values and keys of these types.
-    pub(super) fn new(types: &[DataType], options: Vec<SortOptions>, once: bool) -> Self {
+    /// Of values and keys of these types; the first `values` are those of values.
+    pub(super) fn new(
+        types: &[DataType],
+        values: usize,
+        options: Vec<SortOptions>,
+        once: bool,
+    ) -> Self {
         let fields = types.iter().enumerate().map(|(place, of)| state_field(place, of)).collect();
         let columns = vec![Vec::new(); types.len()];
-        Self { fields, options, once, columns, rows: 0, bytes: 0, room: LEAST }
+        Self { fields, values, options, once, columns, rows: 0, bytes: 0, room: LEAST }
     }
 
     pub(super) fn add(&mut self, columns: impl Iterator<Item = ArrayRef>) -> Result<()> {
@@ -282,6 +290,20 @@ impl Gathering {
         Ok(())
     }
 
+    /// Rows as [`gathered_field`] keeps them.
+    pub(super) fn as_list(&self, columns: Vec<ArrayRef>) -> Result<ScalarValue> {
+        let rows = StructArray::try_new(self.fields.clone(), columns, None)?;
+        Ok(SingleRowListArrayBuilder::new(Arc::new(rows)).build_list_scalar())
+    }
+
+    /// Adds the rows of such lists.
+    pub(super) fn add_lists(&mut self, lists: &ArrayRef) -> Result<()> {
+        for rows in lists.as_list::<i32>().iter().flatten() {
+            self.add(rows.as_struct().columns().iter().map(Arc::clone))?;
+        }
+        Ok(())
+    }
+
     fn replace(&mut self, columns: &[ArrayRef]) -> Result<()> {
         self.rows = columns[0].len();
         self.bytes = 0;
@@ -293,7 +315,7 @@ impl Gathering {
     }
 
     /// All rows, as whole columns.
-    fn whole(&mut self) -> Result<Vec<ArrayRef>> {
+    pub(super) fn whole(&mut self) -> Result<Vec<ArrayRef>> {
         let whole = self.columns.iter().zip(self.fields.iter()).map(|(pieces, field)| {
             let parts: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
             Ok(match parts.as_slice() {
@@ -304,6 +326,11 @@ impl Gathering {
         let whole = whole.collect::<Result<Vec<_>>>()?;
         self.replace(&whole)?;
         Ok(whole)
+    }
+
+    /// One of the pieces in which the rows came, or all rows once they were put together.
+    pub(super) fn piece(&self, place: usize) -> Option<Vec<ArrayRef>> {
+        self.columns.iter().map(|pieces| pieces.get(place).map(Arc::clone)).collect()
     }
 
     /// Keeps all rows, which may [leave](Self::leave) again.
@@ -320,18 +347,21 @@ impl Gathering {
     /// All rows in order, of the same values only the first one's if they are to be there once.
     pub(super) fn sorted(&mut self) -> Result<Vec<ArrayRef>> {
         let columns = self.whole()?;
-        let keys = columns[1..].iter().zip(&self.options);
-        let keys = keys
-            .map(|(key, options)| SortField::new_with_options(key.data_type().clone(), *options));
-        let keys = as_rows(keys.collect(), &columns[1..])?;
+        let (values, keys) = columns.split_at(self.values);
         let Ok(rows) = u32::try_from(columns[0].len()) else {
             return exec_err!("more than {} values in one ordered aggregate", u32::MAX);
         };
         let mut places: Vec<u32> = (0..rows).collect();
-        places.sort_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)));
+        if !keys.is_empty() {
+            let of = keys.iter().zip(&self.options).map(|(key, options)| {
+                SortField::new_with_options(key.data_type().clone(), *options)
+            });
+            let keys = as_rows(of.collect(), keys)?;
+            places.sort_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)));
+        }
         if self.once {
-            let of = vec![SortField::new(columns[0].data_type().clone())];
-            let values = as_rows(of, &columns[..1])?;
+            let of = values.iter().map(|value| SortField::new(value.data_type().clone()));
+            let values = as_rows(of.collect(), values)?;
             let mut seen = hashbrown::HashSet::new();
             places.retain(|place| seen.insert(values.row(*place as usize)));
         }

@@ -111,7 +111,7 @@ impl AggregateUDFImpl for InOrder {
             .alias(args.name)
             .with_ignore_nulls(args.ignore_nulls)
             .build()?;
-        let rows = Gathering::new(&types, options, args.is_distinct).with_leaving();
+        let rows = Gathering::new(&types, 1, options, args.is_distinct).with_leaving();
         let frame = Box::new(Frame { plain, own, rows });
         Ok(if has_null(&args.exprs[..own]) { Box::new(Nothing(frame)) } else { frame })
     }

@@ -16,8 +16,9 @@ use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawWindowExpr,
 };
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr, WindowFunctionDefinition};
+use swingdb_functions::aggregates::given::is_given;
 
-/// Aggregates whose answers depend on the order of the rows.
+/// Aggregates whose answers depend on the order of the rows; those of programs may.
 const IN_ORDER: &[&str] =
     &["first_value", "last_value", "nth_value", "array_agg", "string_agg", "mode"];
 
@@ -35,7 +36,7 @@ impl ExprPlanner for Aggregates {
         mut call: RawAggregateExpr,
     ) -> Result<PlannerResult<RawAggregateExpr>> {
         check_count(call.func.name(), call.args.len())?;
-        if IN_ORDER.contains(&call.func.name()) {
+        if IN_ORDER.contains(&call.func.name()) || is_given(&call.func) {
             without_repeated(&mut call.order_by);
         } else if !call.func.supports_within_group_clause() {
             call.order_by.clear();
@@ -78,6 +79,9 @@ fn without_repeated(order: &mut Vec<SortExpr>) {
 
 /// A NULL that is written as a value: the engine does not know which NULL is meant.
 fn give_types(function: &AggregateUDF, args: &mut [Expr]) {
+    if is_given(function) {
+        return;
+    }
     let typed = match function.name() {
         "bool_and" | "bool_or" => ScalarValue::Boolean(None),
         "sum" | "bit_and" | "bit_or" | "bit_xor" | "histogram" => ScalarValue::Int64(None),

@@ -7,6 +7,8 @@
 //!
 //! **Cycle.** Temporary tables live in a session of their own inside of the session.
 
+pub(crate) mod added_functions;
+pub(crate) mod field_nulls;
 pub(crate) mod given;
 pub(crate) mod plan_cache;
 pub(crate) mod result;
@@ -18,8 +20,9 @@ pub(crate) mod temporary;
 pub(crate) mod text_memory;
 pub(crate) mod transaction;
 pub(crate) mod user_functions;
+pub(crate) mod user_tables;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -41,8 +44,6 @@ use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::names::{CATALOG, parse_table_name};
 use swingdb_sql::bind::catalogs::{Catalogs, Found, Source, match_name};
-use swingdb_sql::bind::functions;
-use swingdb_sql::bind::macros::known;
 use swingdb_sql::engine;
 use swingdb_sql::options::limits::Limits;
 use swingdb_sql::planner::{Answers, Planner};
@@ -52,13 +53,14 @@ use swingdb_sql::text::statement::Statements;
 use swingdb_store::{Catalog, Store, Table};
 
 use crate::database::Database;
+use crate::session::field_nulls::with_field_nulls;
 use crate::session::given::GivenTable;
 use crate::session::plan_cache::{Conditions, PlanCache};
 use crate::session::sequences::Numbers;
 use crate::session::stream::BatchStream;
 use crate::session::temporary::{TEMP, Temporary};
 use crate::session::transaction::TxnState;
-use crate::session::user_functions::ScalarFunction;
+use crate::session::user_functions::FunctionKind;
 
 /// Prepared statements by the lower-case form of their names.
 pub(crate) type Prepared = BTreeMap<String, PreparedStatement>;
@@ -97,7 +99,7 @@ struct State {
     attached: BTreeMap<String, Database>,
     registered: Arc<BTreeMap<String, Arc<dyn TableProvider>>>,
     /// The names of the functions that the program has added.
-    functions: BTreeSet<String>,
+    functions: BTreeMap<String, FunctionKind>,
     /// Tables of rows that parts of the running statement have returned.
     given: BTreeMap<String, Arc<dyn TableProvider>>,
     progress: Option<Arc<dyn Progress>>,
@@ -129,7 +131,7 @@ impl Session {
         let state = State {
             attached: BTreeMap::new(),
             registered: Arc::default(),
-            functions: BTreeSet::new(),
+            functions: BTreeMap::new(),
             given: BTreeMap::new(),
             progress: None,
             engine: None,
@@ -510,13 +512,10 @@ impl Session {
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
     ) -> Result<()> {
+        let batches =
+            batches.into_iter().map(with_field_nulls).collect::<std::result::Result<_, _>>()?;
         self.register_provider(name, Arc::new(GivenTable::try_new(schema, batches)?));
         Ok(())
-    }
-
-    /// Whether the program has added functions.
-    pub(crate) fn has_functions(&self) -> bool {
-        !self.state.lock().functions.is_empty()
     }
 
     /// Makes any table queryable under `name` in this session.
@@ -530,45 +529,6 @@ impl Session {
         if state.registered.contains_key(name) {
             Arc::make_mut(&mut state.registered).remove(name);
         }
-    }
-
-    /// Adds a function to those of the engine; one that the session added before gives way.
-    pub(crate) fn create_function(&self, function: ScalarFunction) -> Result<()> {
-        let name = function.name.clone();
-        let engine = self.engine()?;
-        let is_engines = engine.scalar_functions().contains_key(&name)
-            || engine.aggregate_functions().contains_key(&name)
-            || engine.window_functions().contains_key(&name)
-            || engine.higher_order_functions().contains_key(&name);
-        let is_macro = known::names(&self.view()?).iter().any(|(known, _)| *known == name);
-        let mut state = self.state.lock();
-        let is_own = state.functions.contains(&name);
-        // A macro would go before it.
-        if is_macro || !is_own && (is_engines || functions::is_taken(&name)) {
-            return Err(Error::AlreadyExists { kind: ObjectKind::Function, name });
-        }
-        let Some(engine) = &mut state.engine else {
-            return Err(Error::internal("a session without an engine"));
-        };
-        engine.register_udf(Arc::new(function.into_udf()))?;
-        state.tasks = None;
-        state.changes += 1;
-        state.functions.insert(name);
-        Ok(())
-    }
-
-    /// Takes a function away that the session added.
-    pub(crate) fn remove_function(&self, name: &str) -> Result<()> {
-        let mut state = self.state.lock();
-        if !state.functions.remove(name) {
-            return Err(Error::not_found(ObjectKind::Function, name, state.functions.iter()));
-        }
-        if let Some(engine) = &mut state.engine {
-            engine.deregister_udf(name)?;
-        }
-        state.tasks = None;
-        state.changes += 1;
-        Ok(())
     }
 
     pub(crate) fn table_names(&self) -> Result<Vec<String>> {

@@ -15,6 +15,15 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use swingdb_common::error::Result;
+use swingdb_sql::engine::declared_types;
+
+/// What a function that a program has added is called as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FunctionKind {
+    Scalar,
+    Aggregate,
+    Table,
+}
 
 /// Computes a function's values: of the arguments' arrays, for so many rows.
 pub type ScalarCall = Arc<dyn Fn(&[ArrayRef], usize) -> Result<ArrayRef> + Send + Sync>;
@@ -41,16 +50,17 @@ impl ScalarFunction {
         let signature = if self.arguments.is_empty() {
             Signature::nullary(volatility)
         } else {
-            Signature::exact(self.arguments, volatility)
+            Signature::user_defined(volatility)
         };
-        let (name, returns, call) = (self.name, self.returns, self.call);
-        ScalarUDF::new_from_impl(UserFunction { name, signature, returns, call })
+        let (name, arguments, returns, call) = (self.name, self.arguments, self.returns, self.call);
+        ScalarUDF::new_from_impl(UserFunction { name, signature, arguments, returns, call })
     }
 }
 
 struct UserFunction {
     name: String,
     signature: Signature,
+    arguments: Vec<DataType>,
     returns: DataType,
     call: ScalarCall,
 }
@@ -89,6 +99,10 @@ impl ScalarUDFImpl for UserFunction {
 
     fn signature(&self) -> &Signature {
         &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> EngineResult<Vec<DataType>> {
+        declared_types(&self.name, &self.arguments, given)
     }
 
     fn return_type(&self, _: &[DataType]) -> EngineResult<DataType> {

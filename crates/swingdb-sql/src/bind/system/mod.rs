@@ -16,7 +16,7 @@
 mod constraints;
 mod duckdb;
 pub mod functions;
-pub(crate) mod names;
+pub mod names;
 mod objects;
 mod postgres;
 mod registered;

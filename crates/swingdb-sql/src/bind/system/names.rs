@@ -111,7 +111,7 @@ pub(crate) const TABLES: [&str; 45] = [
 ];
 
 /// Whether a function, in lower case, is one that stands for a table.
-pub(crate) fn is_function(name: &str) -> bool {
+pub fn is_function(name: &str) -> bool {
     FUNCTIONS.contains(&name)
 }
 

@@ -19,7 +19,7 @@ use swingdb_sql::text::parameters::Params;
 use swingdb_store::ColumnDef;
 
 use crate::execute::dml::literals::{column_of, literal};
-use crate::session::Session;
+use crate::session::{Session, added_functions};
 
 /// How the default of a column is found.
 #[derive(Clone, Debug)]
@@ -101,6 +101,12 @@ pub(crate) fn check(session: &Session, expr: &Expr, to: &Field) -> Result<()> {
         )),
         other => other,
     })?;
+    if let Some(function) = added_functions::called(session, &plan)? {
+        return Err(Error::plan(format!(
+            "DEFAULT of column {column:?} calls {function}, a function of this program that others \
+             who use the database do not have"
+        )));
+    }
     check_assignable(plan.schema().field(0).data_type(), to.data_type(), column)
 }
 
