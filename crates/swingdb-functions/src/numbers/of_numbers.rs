@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Builder, StringViewBuilder, UInt64Array, downcast_integer,
+    Array, ArrayRef, AsArray, BooleanArray, Int64Builder, StringViewBuilder, UInt64Array,
+    downcast_integer,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
@@ -28,6 +29,8 @@ enum Kind {
     ToBase,
     /// A number of bytes as people read it, in steps of 1024 or 1000.
     Bytes { step: u64 },
+    /// Whether a number has a minus, which a zero and a NaN may have too.
+    SignBit,
     /// A number that depends on the values alone.
     Hash,
 }
@@ -42,6 +45,7 @@ const FUNCTIONS: &[(&str, Kind)] = &[
     ("format_bytes", Kind::Bytes { step: 1024 }),
     ("formatreadablesize", Kind::Bytes { step: 1024 }),
     ("formatreadabledecimalsize", Kind::Bytes { step: 1000 }),
+    ("signbit", Kind::SignBit),
     ("hash", Kind::Hash),
 ];
 
@@ -79,6 +83,7 @@ impl ScalarUDFImpl for OfNumbers {
             (Kind::BitCount | Kind::BitNot | Kind::Bytes { .. }, [one]) => {
                 (whole(one), "a whole number")
             }
+            (Kind::SignBit, [one]) => (one.is_numeric() || one.is_null(), "a number"),
             (Kind::ToBase, _) => (false, "a number, a base and perhaps a length"),
             _ => (false, "one value"),
         };
@@ -87,6 +92,7 @@ impl ScalarUDFImpl for OfNumbers {
         }
         Ok(match self.kind {
             Kind::BitCount => DataType::Int64,
+            Kind::SignBit => DataType::Boolean,
             Kind::BitNot if types[0].is_null() => DataType::Int64,
             Kind::BitNot => types[0].clone(),
             Kind::Hash => DataType::UInt64,
@@ -116,6 +122,13 @@ impl OfNumbers {
                     made.append_option(value.map(|v| i64::from((v as u64 & mask).count_ones())));
                 }
                 Ok(Arc::new(made.finish()))
+            }
+            Kind::SignBit => {
+                // No type has less room for the sign of its numbers than DOUBLE.
+                let numbers = cast(first, &DataType::Float64)?;
+                let numbers = numbers.as_primitive::<Float64Type>().iter();
+                let signs = numbers.map(|number| number.map(f64::is_sign_negative));
+                Ok(Arc::new(signs.collect::<BooleanArray>()))
             }
             Kind::BitNot => inverted(first),
             Kind::Hex if !first.data_type().is_integer() => bytes_as(first, |b| format!("{b:02X}")),

@@ -9,6 +9,7 @@
 //! | `[x * 2 FOR x IN l IF x > 1]` | [`comprehensions`]: `list_transform(list_filter(...), ...)` |
 //! | `FROM (DESCRIBE t)` | [`relation_statements`]: a table of what that tells |
 //! | `pg_catalog.version()` | [`postgres`]: `version()` |
+//! | `[1, 2, ]` | `[1, 2]` |
 //! | `sum(x) FILTER (a)` | [`filter_clause`]: `sum(x) FILTER (WHERE a)` |
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -32,6 +33,7 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     filter_clause::rewrite(&mut pass);
     grouping_sets::rewrite_tokens(&mut pass);
     powers(&mut pass);
+    last_commas(&mut pass);
     asof::rewrite_tokens(&mut pass);
     pass.finish()
 }
@@ -47,6 +49,20 @@ fn powers(pass: &mut Pass) {
             pass.replace(word, 2, vec![Token::Caret]);
         }
         word += 1;
+    }
+}
+
+/// `[1, 2, ]`: a comma behind the last element of a list says nothing.
+fn last_commas(pass: &mut Pass) {
+    let is = |word: usize, token: &Token, pass: &Pass| pass.token(word) == Some(token);
+    for word in (1..pass.len()).rev() {
+        if is(word, &Token::Comma, pass)
+            && is(word + 1, &Token::RBracket, pass)
+            && !is(word - 1, &Token::LBracket, pass)
+            && !is(word - 1, &Token::Comma, pass)
+        {
+            pass.replace(word, 1, Vec::new());
+        }
     }
 }
 
