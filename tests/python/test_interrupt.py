@@ -185,10 +185,20 @@ def test_ctrl_c_ends_planning(con, what):
     assert con.sql("SELECT count(*) FROM t").fetchone() == (9000,)
 
 
-def test_a_pipe_is_refused_without_waiting_for_a_writer(con, tmp_path):
+def test_ctrl_c_ends_a_query_that_waits_for_the_writer_of_a_pipe(con, tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(swingdb.FileImportError, match="not a regular file"):
-        con.execute(f"SELECT * FROM '{tmp_path / 'pipe.csv'}'")
+    assert pressed(con, f"SELECT * FROM '{tmp_path / 'pipe.csv'}'") < 5
+
+
+def test_a_query_reads_a_pipe_once_however_often_it_names_it(con, tmp_path):
+    path = tmp_path / "pipe.csv"
+    os.mkfifo(path)
+    for number in (1, 2):
+        thread = threading.Thread(target=path.write_text, args=(f"a,b\n{number},x\n7,y\n",))
+        thread.start()
+        sql = f"SELECT t.a, u.b FROM '{path}' t JOIN read_csv('{path}') u USING (a) ORDER BY a"
+        assert con.execute(sql).fetchall() == [(number, "x"), (7, "y")]
+        thread.join()
 
 
 def test_ctrl_c_ends_waiting_for_the_reader_of_a_pipe(con, tmp_path):

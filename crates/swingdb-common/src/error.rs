@@ -678,8 +678,15 @@ fn from_schema_error(error: SchemaError) -> Error {
 }
 
 /// A call with arguments of the wrong types lists every signature that was tried and calls itself
-/// an internal error; the part for people comes last.
+/// an internal error; the part for people comes last. What the engine says of an aggregate in WHERE
+/// does not help where that is in a subquery.
 fn plan_error(message: String) -> Error {
+    if message.contains("Aggregate functions are not allowed in the WHERE clause") {
+        let message = "an aggregate in WHERE; HAVING has conditions on aggregates, and one of the \
+                       rows outside a subquery is computed beside it, such as in a query of WITH"
+            .to_owned();
+        return Error::Plan { message };
+    }
     match message.find("No function matches") {
         Some(at) => Error::Plan { message: message[at..].to_owned() },
         None => Error::Plan { message },

@@ -3,17 +3,20 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
+use parking_lot::Mutex;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::runtime::cancel;
+use swingdb_common::runtime::cancel::{CancelToken, StatementName};
 use swingdb_common::runtime::meter::Meter;
 
 use super::options::{FileFormat, ImportOptions};
 use crate::encoding::TextEncoding;
-use crate::stream::{Stream, nameless_file};
+use crate::stream::{Stream, is_standard_input, nameless_file};
 
 /// A pattern may match this many files.
 pub const MAX_FILES: usize = 100_000;
@@ -73,6 +76,59 @@ pub(crate) fn find_input(path: &str, format: Option<FileFormat>) -> Result<Vec<I
         // The search says it better.
         Ok(None) | Err(_) => find_files(path),
     }
+}
+
+/// What a query reads: as [`find_files`], and streams. These give their bytes once, while a
+/// statement may be planned, and read its tables, several times. So their bytes are kept in a file
+/// without a name: those of a FIFO until the statement has ended, those of the standard input for
+/// all statements of the process.
+pub(crate) fn find_read(path: &str) -> Result<Vec<InputFile>> {
+    static STANDARD_INPUT: Mutex<Option<InputFile>> = Mutex::new(None);
+    if is_standard_input(path) {
+        let mut known = STANDARD_INPUT.lock();
+        if let Some(known) = known.as_ref() {
+            return Ok(vec![known.clone()]);
+        }
+        let Some(read) = read_stream(path)? else { return find_files(path) };
+        *known = Some(read.clone());
+        return Ok(vec![read]);
+    }
+    let is_fifo = std::fs::metadata(path).is_ok_and(|facts| facts.file_type().is_fifo());
+    match cancel::planning() {
+        Some(statement) if is_fifo => match read_fifo(path, &statement)? {
+            Some(read) => Ok(vec![read]),
+            None => find_files(path),
+        },
+        _ => find_files(path),
+    }
+}
+
+/// All that a FIFO gives to a statement.
+fn read_fifo(path: &str, statement: &CancelToken) -> Result<Option<InputFile>> {
+    static READ: Mutex<Vec<(StatementName, String, InputFile)>> = Mutex::new(Vec::new());
+    {
+        let mut all = READ.lock();
+        all.retain(|(name, _, _)| !name.has_ended());
+        let is_this = |(name, known, _): &&(StatementName, String, InputFile)| {
+            name.is_of(statement) && known == path
+        };
+        if let Some((_, _, read)) = all.iter().find(is_this) {
+            return Ok(Some(read.clone()));
+        }
+    }
+    // Others read theirs meanwhile.
+    let read = read_stream(path)?;
+    if let Some(read) = &read {
+        READ.lock().push((statement.name(), path.to_string(), read.clone()));
+    }
+    Ok(read)
+}
+
+/// The bytes of a stream; `None` for what is none.
+fn read_stream(path: &str) -> Result<Option<InputFile>> {
+    let path = Path::new(path);
+    let stream = Stream::open(path).map_err(|error| Error::io(path, error))?;
+    stream.map(|stream| InputFile::of_stream(path, stream)?.copied()).transpose()
 }
 
 /// The files that `path` names: itself, or what its pattern matches, in order of their names.
@@ -200,16 +256,18 @@ impl InputFile {
     }
 
     /// A stream in a format that is read from its end becomes a file first.
-    fn prepared(mut self, format: Option<FileFormat>) -> Result<Self> {
+    fn prepared(self, format: Option<FileFormat>) -> Result<Self> {
         const FILE_MAGIC: &[u8] = b"ARROW1";
         let from_end = match self.format(format) {
             FileFormat::Parquet => true,
             FileFormat::Arrow => self.head.starts_with(FILE_MAGIC),
             FileFormat::Csv | FileFormat::Json => false,
         };
-        if !from_end {
-            return Ok(self);
-        }
+        if from_end { self.copied() } else { Ok(self) }
+    }
+
+    /// All bytes of a stream as a file without a name, which can be read any number of times.
+    fn copied(mut self) -> Result<Self> {
         self.last_reading();
         let (mut file, folder) = nameless_file()?;
         let mut reader = self.open(None)?;
@@ -226,6 +284,11 @@ impl InputFile {
         (self.stream, self.packing) = (None, Packing::Plain);
         self.copy = Some(Arc::new(file));
         Ok(self)
+    }
+
+    /// Whether it stands for a file without a name.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.copy.is_some()
     }
 
     /// Whether its bytes are given once, and their number is not known before.

@@ -24,6 +24,11 @@ const LOOK_MS: i32 = 100;
 /// Room that pipes get, where the system allows it.
 pub(crate) const PIPE_BYTES: usize = 1 << 20;
 
+/// Whether a path names the standard input.
+pub(crate) fn is_standard_input(path: &str) -> bool {
+    matches!(path, "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
+}
+
 /// A stream to read.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -47,7 +52,7 @@ impl Stream {
     /// Opens what is at `path`, if it is a stream.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Arc<Self>>> {
         let file = match path.to_str() {
-            Some("/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") => {
+            Some(path) if is_standard_input(path) => {
                 // A socket cannot be opened by its name, and a file begins where the program
                 // before has stopped.
                 File::from(io::stdin().as_fd().try_clone_to_owned()?)

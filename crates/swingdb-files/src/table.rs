@@ -27,7 +27,7 @@ use swingdb_common::time::zones::Zone;
 use super::options::{FileFormat, ImportOptions, OptionValue};
 use super::united::united;
 use crate::file_scan::{FileScan, Run};
-use crate::input_file::{InputFile, MAX_FILES, find_files};
+use crate::input_file::{InputFile, MAX_FILES, find_read};
 use crate::parquet::table::ParquetTable;
 use swingdb_common::runtime::parallel::{Turnstile, caught};
 
@@ -48,7 +48,7 @@ pub fn file_table_with(
 ) -> Result<Arc<dyn TableProvider>> {
     let mut files = Vec::new();
     for path in paths {
-        files.extend(find_files(path)?);
+        files.extend(find_read(path)?);
         if files.len() > MAX_FILES {
             return Err(Error::plan(format!("a table of more than {MAX_FILES} files")));
         }
@@ -66,7 +66,8 @@ pub(super) fn one_table(
     path: String,
 ) -> Result<Arc<dyn TableProvider>> {
     let Some(first) = files.first() else { return Err(Error::plan("a table of no files")) };
-    if first.format(options.format) == FileFormat::Parquet {
+    // A copy has no path that the scan could open.
+    if first.format(options.format) == FileFormat::Parquet && !first.is_copy() {
         options.check_for(FileFormat::Parquet)?;
         files = match ParquetTable::open(files, options)? {
             Ok(table) => return Ok(table),
@@ -223,8 +224,9 @@ fn read(
     scan.run_guarded(&run, &send, &turnstile)
 }
 
-/// The table functions `read_csv`, `read_parquet`, `read_json` and `read_arrow`, and those that
-/// [list files](crate::listing).
+/// The table functions `read_csv`, `read_parquet`, `read_json` and `read_arrow`, those that
+/// [list files](crate::listing), and those that tell what is in files of
+/// [Parquet](crate::parquet::described) and [CSV](crate::csv::described).
 pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     let one = |name, format| -> (&'static str, Arc<dyn TableFunctionImpl>) {
         (name, Arc::new(ReadFunction { name, format }))
@@ -240,6 +242,8 @@ pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
         one("read_arrow", FileFormat::Arrow),
     ];
     all.extend(crate::listing::functions());
+    all.extend(crate::parquet::described::functions());
+    all.push(crate::csv::described::function());
     all
 }
 
@@ -261,25 +265,34 @@ impl TableFunctionImpl for ReadFunction {
         &self,
         args: TableFunctionArgs<'_, '_>,
     ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
-        let usage = || {
-            let text = format!(
-                "{0} takes a file name or pattern, or a list of them, then options: \
-                 {0}('*.csv', option = value ...), {0}(['a.csv', 'b.csv'])",
-                self.name
-            );
-            DataFusionError::from(Error::plan(text))
-        };
-        let mut values = args.exprs().iter().skip(1).map(literal);
-        let Some(paths) = args.exprs().first().and_then(paths) else { return Err(usage()) };
-        let mut options = ImportOptions { format: Some(self.format), ..ImportOptions::default() };
-        while let Some(name) = values.next() {
-            let (Some(OptionValue::Text(name)), Some(Some(value))) = (name, values.next()) else {
-                return Err(usage());
-            };
-            options.set(&name, &value).map_err(DataFusionError::from)?;
-        }
+        let (paths, options) = given(self.name, self.format, args.exprs())?;
         file_table_with(&paths, &options).map_err(DataFusionError::from)
     }
+}
+
+/// The file names and the options of a call.
+pub(crate) fn given(
+    function: &str,
+    format: FileFormat,
+    args: &[Expr],
+) -> datafusion::error::Result<(Vec<String>, ImportOptions)> {
+    let usage = || {
+        let text = format!(
+            "{function} takes a file name or pattern, or a list of them, then options: \
+             {function}('*.csv', option = value ...), {function}(['a.csv', 'b.csv'])"
+        );
+        DataFusionError::from(Error::plan(text))
+    };
+    let mut values = args.iter().skip(1).map(literal);
+    let Some(paths) = args.first().and_then(paths) else { return Err(usage()) };
+    let mut options = ImportOptions { format: Some(format), ..ImportOptions::default() };
+    while let Some(name) = values.next() {
+        let (Some(OptionValue::Text(name)), Some(Some(value))) = (name, values.next()) else {
+            return Err(usage());
+        };
+        options.set(&name, &value).map_err(DataFusionError::from)?;
+    }
+    Ok((paths, options))
 }
 
 /// The file name, or the list of file names, that is the first argument.

@@ -30,7 +30,9 @@ use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUD
 use aggregates::{compensated, counted, moments, ordered, ordered_windows, quantiles, sliding};
 use json::{paths, to_json};
 use nested::{chosen, lambdas, lists, map, map_values, structs};
-use text::{blobs, captures, enums, format, like_pattern, regexp_replace, reports, texts, uuids};
+use text::{
+    accents, blobs, captures, enums, format, like_pattern, regexp_replace, reports, texts, uuids,
+};
 use time::{age, buckets, extracted, made, series, spans, strftime, strptime, truncation, zones};
 use windows::{places, shifts};
 
@@ -38,8 +40,10 @@ use windows::{places, shifts};
 pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
     let of_values = numbers::functions().chain(format::functions());
     let of_json = paths::functions().chain(json::parts::functions()).chain(to_json::functions());
+    let of_json = of_json.chain(json::rows::functions()).chain(json::edits::functions());
     let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
-    let of_texts = of_texts.chain([regexp_replace::function()]).chain(captures::functions());
+    let of_texts = of_texts.chain([regexp_replace::function(), accents::function()]);
+    let of_texts = of_texts.chain(captures::functions());
     let of_lists = lists::functions(aggregates).chain(chosen::functions());
     let others = structs::functions().chain(reports::functions()).chain(map::functions());
     let others = others.chain(map_values::functions());

@@ -214,8 +214,8 @@ impl<'a> Planner<'a> {
     /// The table, view, file or registered data a name stands for, as something to scan.
     pub fn provider(&self, name: &TableReference) -> Result<Arc<dyn TableProvider>> {
         match self.view.find(name)? {
-            Some(Found::Table { table, row_id, .. }) => {
-                Ok(Arc::new(SwingTable::new(table, row_id)))
+            Some(Found::Table { table, hidden, .. }) => {
+                Ok(Arc::new(SwingTable::new(table, hidden)))
             }
             Some(Found::Registered(provider)) => Ok(provider),
             Some(Found::View { view, source }) => self.planned_view(view, &source),

@@ -50,6 +50,21 @@ impl Sequence {
         Ok(next)
     }
 
+    /// Goes on behind `value`, or with it where it has not been `given` out.
+    pub fn set(&mut self, value: i64, given: bool) -> Result<()> {
+        if !(self.min..=self.max).contains(&value) {
+            return Err(Error::plan(format!(
+                "sequence {:?}: {value} is not between {} and {}",
+                self.name, self.min, self.max
+            )));
+        }
+        match given {
+            true => self.last = Some(value),
+            false => (self.start, self.last) = (value, None),
+        }
+        Ok(())
+    }
+
     fn exhausted(&self) -> Error {
         let (what, limit) = match self.increment > 0 {
             true => ("greatest", self.max),

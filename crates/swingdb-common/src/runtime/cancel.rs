@@ -92,7 +92,28 @@ impl Cancel {
 #[derive(Clone, Debug)]
 pub struct CancelToken(Arc<Cancel>);
 
+/// Tells a statement from others, and does not keep it running.
+#[derive(Clone, Debug)]
+pub struct StatementName(Weak<Cancel>);
+
+impl StatementName {
+    /// Whether this is the name of a token's statement.
+    pub fn is_of(&self, token: &CancelToken) -> bool {
+        Weak::as_ptr(&self.0) == Arc::as_ptr(&token.0)
+    }
+
+    /// Whether the statement has ended, with all of its results.
+    pub fn has_ended(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
 impl CancelToken {
+    /// The name of the token's statement.
+    pub fn name(&self) -> StatementName {
+        StatementName(Arc::downgrade(&self.0))
+    }
+
     /// Whether the statement is to end; long loops ask at least every 10 ms.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Acquire) || self.is_late()

@@ -8,6 +8,7 @@
 //! strictly: a record that does not fit is an error.
 
 pub(crate) mod columns;
+pub(crate) mod described;
 pub(crate) mod dialect;
 mod fields;
 mod lenient;

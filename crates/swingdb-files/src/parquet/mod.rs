@@ -1,6 +1,7 @@
 //! Parquet files: read as columns by [`scan`], or by the query engine in place ([`table`]).
 
 mod chunks;
+pub(crate) mod described;
 mod footer;
 mod intervals;
 pub mod scan;

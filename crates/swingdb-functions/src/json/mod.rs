@@ -1,5 +1,7 @@
 //! Functions of JSON, which is text.
 
+pub(crate) mod edits;
 pub mod parts;
 pub mod paths;
+pub mod rows;
 pub mod to_json;

@@ -243,7 +243,7 @@ pub(super) fn too_deep(function: &str) -> DataFusionError {
 // ---- paths --------------------------------------------------------------------------------------
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Member(String),
     /// Of an array; negative ones count from its end.
     Element(i64),
@@ -287,7 +287,7 @@ fn path_texts(array: &ArrayRef) -> Result<StringViewArray> {
     Ok(cast(array, &DataType::Utf8View)?.as_string_view().clone())
 }
 
-fn parse(path: &str) -> Result<Vec<Step>> {
+pub(super) fn parse(path: &str) -> Result<Vec<Step>> {
     let steps = match path.as_bytes().first() {
         None => Some(Vec::new()),
         Some(b'$') => dollar(&path[1..]),
@@ -339,7 +339,7 @@ fn dollar(mut rest: &str) -> Option<Vec<Step>> {
 // ---- pieces of valid JSON -----------------------------------------------------------------------
 
 /// The piece of valid JSON that a path leads to.
-fn part<'a>(json: &'a str, path: &[Step]) -> Option<&'a str> {
+pub(super) fn part<'a>(json: &'a str, path: &[Step]) -> Option<&'a str> {
     let mut at = json;
     for step in path {
         at = match step {

@@ -1,9 +1,10 @@
 //! Texts as the bytes that they are, and back: `encode(text)`, `decode(blob)`. A cast reads and
-//! writes `\xHH` for bytes instead. And how many bytes a text or BLOB has, and the SHA-1 of them.
+//! writes `\xHH` for bytes instead. And how many bytes a text or BLOB has, the
+//! SHA-1 of them, and bytes that are written with digits of base 2.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringViewArray};
 use arrow::compute::kernels::length::length;
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::DataType;
@@ -20,6 +21,8 @@ enum Kind {
     ToText,
     Length,
     Sha1,
+    /// Bytes of digits of base 2.
+    Unbin,
 }
 
 /// Names of the functions, and what users call them.
@@ -28,6 +31,8 @@ const FUNCTIONS: &[(&str, &str, Kind)] = &[
     ("bytes_text", "decode", Kind::ToText),
     ("byte_length", "octet_length", Kind::Length),
     ("sha1", "sha1", Kind::Sha1),
+    ("unbin", "unbin", Kind::Unbin),
+    ("from_binary", "from_binary", Kind::Unbin),
 ];
 
 /// All functions of this module.
@@ -67,6 +72,7 @@ impl ScalarUDFImpl for Coded {
         let is_bytes = given.is_binary() || matches!(given, DataType::FixedSizeBinary(_));
         let (fits, takes, returns) = match self.kind {
             Kind::ToBytes => (given.is_string(), "a text", DataType::Binary),
+            Kind::Unbin => (given.is_string(), "a text", DataType::Binary),
             Kind::ToText => (is_bytes, "a BLOB", DataType::Utf8View),
             Kind::Length => (is_bytes || given.is_string(), "a text or BLOB", DataType::Int64),
             Kind::Sha1 => (is_bytes || given.is_string(), "a text or BLOB", DataType::Utf8View),
@@ -85,6 +91,12 @@ impl ScalarUDFImpl for Coded {
         let found: ArrayRef = match self.kind {
             Kind::ToBytes => cast(&given, &DataType::Binary)?,
             Kind::ToText => self.texts(&given)?,
+            Kind::Unbin => {
+                let digits = cast(&given, &DataType::Utf8View)?;
+                let digits = digits.as_string_view().iter();
+                let bytes = digits.map(|digits| digits.map(|text| self.unbin(text)).transpose());
+                Arc::new(bytes.collect::<Result<BinaryArray>>()?)
+            }
             Kind::Sha1 => {
                 let bytes = cast(&given, &DataType::BinaryView)?;
                 let hashes = bytes.as_binary_view().iter().map(|bytes| bytes.map(sha1_digits));
@@ -109,6 +121,16 @@ fn sha1_digits(bytes: &[u8]) -> String {
 }
 
 impl Coded {
+    /// The bytes that digits stand for, eight digits each; the first byte may have fewer.
+    fn unbin(&self, digits: &str) -> Result<Vec<u8>> {
+        if let Some(wrong) = digits.chars().find(|digit| !matches!(digit, '0' | '1')) {
+            return exec_err!("{} of {digits:?}: {wrong:?} is no digit of base 2", self.shown);
+        }
+        let bytes = digits.as_bytes().rchunks(8).rev();
+        let value = |byte: u8, digit: &u8| byte << 1 | (digit - b'0');
+        Ok(bytes.map(|digits| digits.iter().fold(0, value)).collect())
+    }
+
     fn texts(&self, given: &ArrayRef) -> Result<ArrayRef> {
         let safe = CastOptions { safe: true, format_options: FormatOptions::default() };
         let bytes = cast(given, &DataType::BinaryView)?;

@@ -1,5 +1,6 @@
 //! Functions of texts, byte strings and UUIDs.
 
+pub(crate) mod accents;
 pub mod blobs;
 pub mod captures;
 pub mod enums;

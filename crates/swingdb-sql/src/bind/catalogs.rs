@@ -20,7 +20,7 @@ use swingdb_store::{Catalog, Macro, MacroKind, Store, Table, View as StoredView}
 
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::system::names::{PG_CATALOG, table_name};
-use crate::scan::table::ROWID_SUFFIX;
+use crate::scan::hidden::HiddenColumns;
 use crate::text::relation_statements::told;
 
 /// The schema of the tables that describe all others.
@@ -92,8 +92,8 @@ pub enum Found {
         table: Arc<Table>,
         /// The database that has it.
         source: Source,
-        /// Whether its row ids were asked for.
-        row_id: bool,
+        /// Columns beside its own that were asked for.
+        hidden: HiddenColumns,
     },
     /// A view of a database.
     View {
@@ -312,15 +312,12 @@ pub fn match_name<'a>(
 }
 
 fn find_in(source: &Source, schema: &str, name: &str) -> Result<Option<Found>> {
-    let (name, row_id) = match name.strip_suffix(ROWID_SUFFIX) {
-        Some(name) => (name, true),
-        None => (name, false),
-    };
-    if let Some(found) = find_exactly(source, schema, name, row_id)? {
+    let (name, hidden) = HiddenColumns::of_name(name);
+    if let Some(found) = find_exactly(source, schema, name, hidden)? {
         return Ok(Some(found));
     }
     match stored_name(source, schema, name)? {
-        Some(name) => find_exactly(source, schema, &name, row_id),
+        Some(name) => find_exactly(source, schema, &name, hidden),
         None => Ok(None),
     }
 }
@@ -341,9 +338,14 @@ fn find_macro_in(source: &Source, schema: &str, name: &str, kind: MacroKind) -> 
     Some(FoundMacro { definition, source: source.clone(), schema })
 }
 
-fn find_exactly(source: &Source, schema: &str, name: &str, row_id: bool) -> Result<Option<Found>> {
+fn find_exactly(
+    source: &Source,
+    schema: &str,
+    name: &str,
+    hidden: HiddenColumns,
+) -> Result<Option<Found>> {
     if let Some(table) = source.catalog.table(schema, name)? {
-        return Ok(Some(Found::Table { table, source: source.clone(), row_id }));
+        return Ok(Some(Found::Table { table, source: source.clone(), hidden }));
     }
     let view = source.catalog.view(schema, name)?;
     Ok(view.map(|view| Found::View { view, source: source.clone() }))

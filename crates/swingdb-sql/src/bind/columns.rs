@@ -28,6 +28,7 @@ use crate::ast::build::reference;
 use crate::ast::stars::Shown;
 use crate::ast::walk::{replace_names, rewrite_own_exprs, walk_mut};
 use crate::ast::{build, stars};
+use crate::bind::hidden::Hidden;
 use crate::bind::lookahead::{Columns, Lookahead};
 use crate::desugar::relations::Relations;
 
@@ -330,7 +331,9 @@ impl Expander<'_> {
 
     fn columns(&self, item: SelectItem, from: &[TableWithJoins]) -> Result<Vec<Column>> {
         let columns = columns_of(self.planner, self.around, item, from)?;
-        Ok(columns.into_iter().map(|(column, _)| column).collect())
+        let columns = columns.into_iter().map(|(column, _)| column);
+        let hidden = Hidden::of(from);
+        Ok(columns.filter(|column| !hidden.has(column)).collect())
     }
 }
 
@@ -362,6 +365,12 @@ impl Withs {
     /// For `post_visit_query`.
     pub(crate) fn leave(&mut self) {
         self.0.pop();
+    }
+
+    /// Whether a name is that of a query here, and so of no table.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        let mut names = self.visible().into_iter().map(|cte| &cte.alias.name.value);
+        names.any(|known| known.eq_ignore_ascii_case(name))
     }
 
     /// What can be seen here, the outermost first: of a WITH clause, inside of one of its queries,

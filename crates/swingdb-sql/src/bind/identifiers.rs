@@ -21,9 +21,11 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, Statement, TableFactor, Visit, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use swingdb_common::error::{Error, Result};
+use swingdb_files::table::is_file_function;
 
 use crate::ast::names::constraint_mut;
 use crate::ast::walk::walk_mut;
+use crate::bind::columns::{Withs, names_of};
 use crate::bind::lookahead::Lookahead;
 use crate::bind::reused_aliases;
 use crate::bind::reused_aliases::Names;
@@ -141,6 +143,22 @@ struct Collector<'a> {
 }
 
 impl Collector<'_> {
+    /// Adds the columns of files that a function reads. What cannot be read is an error later.
+    fn add_files(&mut self, factor: &TableFactor) {
+        let TableFactor::Table { name, alias, args: Some(_), .. } = factor else { return };
+        let function = name.to_string().to_lowercase();
+        if !is_file_function(&function) {
+            return;
+        }
+        let names = names_of(self.planner, &Withs::default(), factor).unwrap_or_default();
+        for name in &names {
+            self.known.add(name);
+            self.names.add_column(name);
+        }
+        let called = alias.as_ref().map(|alias| alias.name.value.to_lowercase());
+        self.known.columns.entry(called.unwrap_or(function)).or_default().extend(names);
+    }
+
     fn add_table(&mut self, name: &ObjectName) -> Result<()> {
         let alias = self.alias.take();
         let is_made = self.made.take_if(|made| made == name).is_some();
@@ -238,6 +256,7 @@ impl Visitor for Collector<'_> {
                 self.names.add_column(&column.name.value);
             }
         }
+        self.add_files(factor);
         ControlFlow::Continue(())
     }
 

@@ -14,6 +14,8 @@
 //! | `SELECT st.*` of a STRUCT | [`struct_stars`]: `SELECT st.a AS a, st.b AS b` |
 //! | `array(SELECT i FROM u)` | [`array_queries`]: a subquery of `array_agg(i)` |
 //! | `x.upper()` | [`method_calls`]: `upper(x)` |
+//! | `a POSITIONAL JOIN b` | [`positional`]: a FULL JOIN by the numbers of rows |
+//! | `SELECT rowid FROM t` | [`rowids`]: the same of a `t` with one more column |
 //! | `SELECT A ... UNION BY NAME SELECT a` | [`by_name`]: `SELECT a AS "A"` |
 
 pub(crate) mod array_queries;
@@ -21,6 +23,7 @@ pub(crate) mod by_name;
 pub mod catalogs;
 pub(crate) mod columns;
 pub mod functions;
+pub(crate) mod hidden;
 pub(crate) mod identifiers;
 pub(crate) mod information_schema;
 pub mod lookahead;
@@ -28,7 +31,9 @@ pub mod macros;
 pub(crate) mod method_calls;
 pub(crate) mod pivot;
 pub mod pivots;
+pub(crate) mod positional;
 pub(crate) mod reused_aliases;
+pub(crate) mod rowids;
 pub(crate) mod scopes;
 pub mod sequences;
 pub(crate) mod shadowed;
@@ -41,7 +46,9 @@ use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
 
 use crate::desugar;
-use crate::desugar::{cast_names, inner_withs, members, same_names, series, tries};
+use crate::desugar::{
+    cast_names, inner_withs, json_rows, json_transform, members, same_names, series, tries,
+};
 use crate::text::depth;
 
 use self::functions::template::Known;
@@ -53,6 +60,8 @@ pub(crate) fn bind(planner: &dyn Lookahead, statement: &mut Statement) -> Result
     // Forms that are called by name come first: what they stand for is bound like all else.
     method_calls::unchain(planner.view(), statement);
     macros::expand::expand(planner, statement)?;
+    // The types that it names may be the database's own.
+    json_transform::expand(statement)?;
     types::resolve(planner.view(), statement)?;
     tries::rewrite(statement)?;
     // Relations get names of their own before columns are looked up in them.
@@ -63,7 +72,10 @@ pub(crate) fn bind(planner: &dyn Lookahead, statement: &mut Statement) -> Result
     pivots::turn_tables(planner, statement)?;
     // Neither is a column, though each is written as one.
     series::name_series(statement);
+    json_rows::expand(statement)?;
     members::name_members(statement);
+    positional::expand(planner, statement)?;
+    rowids::show(planner, statement)?;
     // Stars and their like are written out, so that later passes see plain lists.
     array_queries::collect_arrays(planner, statement)?;
     struct_stars::expand_structs(planner, statement)?;

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem};
 use crate::ast::walk::replace_names;
 
 /// Functions that give another value each time.
-const VOLATILE: [&str; 5] = ["random", "uuid", "uuidv7", "gen_random_uuid", "nextval"];
+const VOLATILE: [&str; 6] = ["random", "uuid", "uuidv7", "gen_random_uuid", "nextval", "setval"];
 
 /// What a statement says about names, in lower case.
 #[derive(Default)]

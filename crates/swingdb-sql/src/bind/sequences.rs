@@ -1,4 +1,4 @@
-//! Which sequences a statement means: the names in `nextval('s')`.
+//! Which sequences a statement means: the names in `nextval('s')` and `setval('s', 5)`.
 //!
 //! Names are resolved with those of tables, so that what is kept (a DEFAULT) means the same
 //! wherever it is used; `nextval('S')` becomes `nextval('s')`.
@@ -57,7 +57,8 @@ pub(crate) fn resolve(planner: &dyn Lookahead, statement: &mut Statement) -> Res
     each_call(statement, &mut |function, text| {
         let name = function.name.to_string().to_lowercase();
         let resolved = text.ok_or_else(|| {
-            Error::plan(format!("{name} takes the name of a sequence as a text: {name}('s')"))
+            let more = if name == SET { ", 5" } else { "" };
+            Error::plan(format!("{name} takes the name of a sequence as a text: {name}('s'{more})"))
         });
         match resolved.and_then(|text| find(planner.view(), text).map(|named| *text = named.text()))
         {
@@ -92,7 +93,7 @@ pub fn refuse_in_view(query: &mut Statement) -> Result<()> {
 /// The sequences in the text of a default.
 pub fn default_of(sql: &str) -> Result<Vec<Named>> {
     let mut found = Vec::new();
-    if sql.contains(NEXT) || sql.contains(CURRENT) {
+    if [NEXT, CURRENT, SET].iter().any(|name| sql.contains(name)) {
         each_call(&mut build::parse_expr(sql)?, &mut |_, text| {
             found.extend(text.map(|text| Named::of(text)));
             ControlFlow::Continue(())
@@ -105,7 +106,7 @@ pub fn default_of(sql: &str) -> Result<Vec<Named>> {
 pub fn only_next(expr: &Expr) -> Option<String> {
     let Expr::Function(function) = expr else { return None };
     let is_next = function.name.to_string().eq_ignore_ascii_case(NEXT);
-    is_next.then(|| text_of(&mut function.args.clone()).cloned())?
+    is_next.then(|| text_of(NEXT, &mut function.args.clone()).cloned())?
 }
 
 /// What is done with a call and the text it is called with.
@@ -121,7 +122,8 @@ fn each_call<T: VisitMut>(tree: &mut T, visit: &mut Visit<'_>) {
                 return ControlFlow::Continue(());
             }
             let mut args = std::mem::replace(&mut function.args, FunctionArguments::None);
-            let next = (self.0)(function, text_of(&mut args));
+            let name = function.name.to_string().to_lowercase();
+            let next = (self.0)(function, text_of(&name, &mut args));
             function.args = args;
             next
         }
@@ -132,17 +134,21 @@ fn each_call<T: VisitMut>(tree: &mut T, visit: &mut Visit<'_>) {
 fn is_ours(function: &Function) -> bool {
     let [name] = function.name.0.as_slice() else { return false };
     let name = name.as_ident().map(|ident| ident.value.as_str()).unwrap_or_default();
-    [NEXT, CURRENT].iter().any(|ours| ours.eq_ignore_ascii_case(name))
+    [NEXT, CURRENT, SET].iter().any(|ours| ours.eq_ignore_ascii_case(name))
 }
 
-/// The only argument, if it is a text.
-fn text_of(args: &mut FunctionArguments) -> Option<&mut String> {
+/// The argument that names the sequence, if it is a text and the call has as many as it takes.
+fn text_of<'a>(name: &str, args: &'a mut FunctionArguments) -> Option<&'a mut String> {
     let FunctionArguments::List(list) = args else { return None };
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))] =
+    let others = if name == SET { 1..=2 } else { 0..=0 };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))), more @ ..] =
         list.args.as_mut_slice()
     else {
         return None;
     };
+    if !others.contains(&more.len()) {
+        return None;
+    }
     match &mut value.value {
         Value::SingleQuotedString(text) => Some(text),
         _ => None,
@@ -185,6 +191,9 @@ fn find(view: &Catalogs, text: &str) -> Result<Named> {
 
 /// The function that takes the next number of a sequence.
 pub const NEXT: &str = "nextval";
+
+/// The function that says where a sequence goes on.
+pub const SET: &str = "setval";
 
 /// The function that gives the number that the session has taken last.
 pub const CURRENT: &str = "currval";

@@ -14,6 +14,8 @@
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
 //! | `(expr).field` | [`members`]: `(expr)['field']` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
+//! | `FROM json_each(j)` | [`json_rows`]: a query that takes a list of rows apart |
+//! | `json_transform(j, '{"a": "INT"}')` | [`json_transform`]: `TRY_CAST(... AS STRUCT(a INT))` |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
 //! | `x LIKE 'a$%' ESCAPE '$'` | `x LIKE 'a\\%'`: the engine knows the backslash only |
 //! | `s ^@ 'a'` | `starts_with(s, 'a')` |
@@ -50,6 +52,8 @@ pub(crate) mod distinct_on;
 pub(crate) mod grouping_sets;
 pub(crate) mod inner_withs;
 pub(crate) mod intervals;
+pub(crate) mod json_rows;
+pub(crate) mod json_transform;
 pub(crate) mod members;
 pub(crate) mod order_by_all;
 pub(crate) mod quantified;

@@ -3,6 +3,7 @@
 //! | call | of | |
 //! |---|---|---|
 //! | `concat(a, b)` | lists | one list; the engine joins their texts |
+//! | `concat_ws(',', a, b)` | lists among others | of the elements of the lists |
 //! | `round(x, n)`, `trunc(x, n)` | floating point | `rounded`, `truncated`, for any `n` |
 //! | `trunc(x)`, `trunc(x, n)` | whole numbers, decimals | [`cut`], and not as a DOUBLE |
 //! | `ceil(x)`, `floor(x)` | decimals | [`cut`], with room for a digit more |
@@ -10,13 +11,17 @@
 //! | `date_part('microsecond', i)` | intervals | with the fraction of the second |
 //! | `date_part('quarter', i)` | intervals | of the months beyond whole years |
 
+use std::sync::Arc;
+
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::utils::list_ndims;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::functions::math::expr_fn::log10;
 use datafusion::functions_nested::concat::array_concat;
+use datafusion::functions_nested::expr_fn::{array_to_string, make_array};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, cast, lit};
 use swingdb_functions::numbers::places::{Cut, cut, is_exact};
 use swingdb_functions::numbers::rounding::{rounded, truncated};
 use swingdb_functions::time::minutes::fraction_of_minute;
@@ -35,7 +40,7 @@ const OF_DOUBLES: &[&str] = &[
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) => match call.name() {
-            "concat" => true,
+            "concat" | "concat_ws" => true,
             "round" => call.args.len() == 2,
             "ceil" | "floor" | "trunc" => true,
             name if OF_DOUBLES.contains(&name) => true,
@@ -46,8 +51,20 @@ pub(crate) fn is_concerned(expr: &Expr) -> bool {
     }
 }
 
-/// Refuses parts that an interval does not have: the engine gives 0 for its week.
+/// Refuses parts that an interval does not have: the engine gives 0 for its week. And lists of
+/// lists as texts that are put together.
 pub(crate) fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    if let Expr::ScalarFunction(call) = expr
+        && call.name() == "concat_ws"
+    {
+        for arg in &call.args {
+            if arg.get_type(schema).is_ok_and(|given| list_ndims(&given) > 1) {
+                return plan_err!(
+                    "concat_ws takes no lists of lists; flatten(x) makes one of them"
+                );
+            }
+        }
+    }
     if let Expr::ScalarFunction(call) = expr
         && call.name() == "date_part"
         && let [part, of] = call.args.as_slice()
@@ -76,6 +93,9 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
                 1 => lists.remove(0),
                 _ => array_concat(lists),
             });
+        }
+        "concat_ws" if types.iter().skip(1).any(is_spread) => {
+            return Transformed::yes(spread(func, args, &types));
         }
         "round" if matches!(types[0], DataType::Float32 | DataType::Float64) => {
             return Transformed::yes(rounded(args));
@@ -122,6 +142,26 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         _ => {}
     }
     Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args }))
+}
+
+/// Whether `concat_ws` takes the elements of such a value, and not its text.
+fn is_spread(given: &DataType) -> bool {
+    matches!(given, DataType::List(_) | DataType::LargeList(_))
+}
+
+/// A `concat_ws` of the elements of lists: of all values as one list of texts.
+fn spread(func: Arc<ScalarUDF>, mut args: Vec<Expr>, types: &[DataType]) -> Expr {
+    let texts = DataType::new_list(DataType::Utf8, true);
+    let separator = args.remove(0);
+    let lists = args.into_iter().zip(&types[1..]).map(|(arg, given)| match is_spread(given) {
+        true => cast(arg, texts.clone()),
+        false => make_array(vec![cast(arg, DataType::Utf8)]),
+    });
+    let mut lists = lists.collect::<Vec<_>>();
+    let all = if lists.len() == 1 { lists.remove(0) } else { array_concat(lists) };
+    let joined = array_to_string(all, separator.clone());
+    // Of nothing but NULL it is an empty text.
+    Expr::ScalarFunction(ScalarFunction { func, args: vec![separator, joined] })
 }
 
 /// Whether it is a type of decimals whose digits are counted exactly.

@@ -21,7 +21,7 @@ use crate::bind::functions::once::DRAWN_ONCE;
 use crate::nodes::expressions::any_part;
 
 /// Functions that give another value each time, and never fail.
-const DRAWS: [&str; 4] = ["random", "uuid", "uuidv7", "nextval"];
+const DRAWS: [&str; 5] = ["random", "uuid", "uuidv7", "nextval", "setval"];
 /// Functions that become expressions with an argument in several places.
 const REPEATING: [&str; 6] = ["coalesce", "ifnull", "nvl", "nvl2", "nullif", DRAWN_ONCE];
 

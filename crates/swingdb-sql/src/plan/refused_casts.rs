@@ -1,5 +1,5 @@
 //! Casts that nobody may ask for: numbers to dates and the like, also inside of lists. And patterns
-//! of LIKE that end with what makes the next character plain.
+//! of LIKE that end with what makes the next character plain, and LIKE of lists.
 //!
 //! CAST is an error before the statement runs, TRY_CAST gives NULL in place of such values. Casts
 //! that the engine or a later rewrite puts into a plan are not concerned: these know what they do.
@@ -16,7 +16,7 @@ use swingdb_common::types::sql_names::sql_name;
 
 /// Whether this is a cast, or has a pattern.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
-    matches!(expr, Expr::Cast(_) | Expr::TryCast(_) | Expr::Like(Like { escape_char: Some(_), .. }))
+    matches!(expr, Expr::Cast(_) | Expr::TryCast(_) | Expr::Like(_))
 }
 
 /// Refuses a pattern whose last character says that the next one is plain.
@@ -32,6 +32,19 @@ fn check_pattern(like: &Like) -> Result<()> {
     Ok(())
 }
 
+/// Refuses lists and the like beside LIKE: a later step could not say what they are.
+fn check_texts(like: &Like, schema: &DFSchema) -> Result<()> {
+    for side in [&like.expr, &like.pattern] {
+        let Ok(given) = side.get_type(schema) else { continue };
+        if given.is_nested() {
+            let operator = if like.case_insensitive { "ILIKE" } else { "LIKE" };
+            let given = sql_name(&given);
+            return plan_err!("{operator} takes texts, not {given}; cast it, or look at its parts");
+        }
+    }
+    Ok(())
+}
+
 /// The cast without what cannot be converted.
 pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (inner, field) = match &expr {
@@ -39,6 +52,7 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
         Expr::TryCast(cast) => (&cast.expr, &cast.field),
         Expr::Like(like) => {
             check_pattern(like)?;
+            check_texts(like, schema)?;
             return Ok(Transformed::no(expr));
         }
         _ => return Ok(Transformed::no(expr)),

@@ -8,10 +8,11 @@
 pub(crate) mod disk;
 pub(crate) mod distinct;
 pub(crate) mod filter;
+pub mod hidden;
 pub mod named;
 pub(crate) mod pruning;
 pub(crate) mod sample;
 pub mod source;
 pub(crate) mod statistics;
 pub(crate) mod stream;
-pub mod table;
+pub(crate) mod table;

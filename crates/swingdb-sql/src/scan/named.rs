@@ -14,6 +14,7 @@ use datafusion::logical_expr::{LogicalPlan, TableScan, TableSource};
 use swingdb_common::error::{Error, Result};
 use swingdb_store::Catalog;
 
+use crate::scan::hidden::HiddenColumns;
 use crate::scan::table::SwingTable;
 
 /// Stands for a table of a catalog.
@@ -21,7 +22,7 @@ struct NamedTable {
     schema: SchemaRef,
     schema_name: String,
     name: String,
-    with_row_id: bool,
+    hidden: HiddenColumns,
 }
 
 impl TableSource for NamedTable {
@@ -65,7 +66,7 @@ pub fn with_tables(plan: LogicalPlan, catalog: &Catalog) -> Result<LogicalPlan> 
         let table =
             catalog.table(&named.schema_name, &named.name).map_err(DataFusionError::from)?;
         let gone = || DataFusionError::from(Error::internal("a table of a kept plan is gone"));
-        let table = SwingTable::new(table.ok_or_else(gone)?, named.with_row_id);
+        let table = SwingTable::new(table.ok_or_else(gone)?, named.hidden);
         Ok(with_source(scan, provider_as_source(Arc::new(table))))
     });
     Ok(plan.data()?)
@@ -78,8 +79,8 @@ fn named(scan: &TableScan, catalog: &Catalog) -> Option<NamedTable> {
     let (schema_name, name) = (table.schema_name().to_string(), table.name().to_string());
     let known = catalog.table(&schema_name, &name).ok()??;
     let schema = scan.source.schema();
-    let with_row_id = schema.fields().len() > table.schema().fields().len();
-    Arc::ptr_eq(&known, table).then_some(NamedTable { schema, schema_name, name, with_row_id })
+    let hidden = HiddenColumns::of_schema(&schema, table);
+    Arc::ptr_eq(&known, table).then_some(NamedTable { schema, schema_name, name, hidden })
 }
 
 fn with_source(mut scan: TableScan, source: Arc<dyn TableSource>) -> Transformed<LogicalPlan> {

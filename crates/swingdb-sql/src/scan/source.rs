@@ -42,6 +42,7 @@ use swingdb_store::{SEGMENT_ROWS, Segment, Table};
 
 use crate::options::BATCH_ROWS;
 use crate::scan::disk::DiskReads;
+use crate::scan::hidden::HiddenColumns;
 use crate::scan::statistics;
 use crate::scan::stream::{ScanStream, Shared};
 
@@ -52,7 +53,7 @@ const MORSELS_PER_PARTITION: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct SwingSource {
     pub(super) table: Arc<Table>,
-    /// The table's columns, and the row id behind them when asked for.
+    /// The table's columns, and behind them the hidden ones that were asked for.
     pub(super) table_schema: SchemaRef,
     /// Segments to read, with their places in the table, in reading order.
     pub(super) segments: Arc<[(u32, Arc<Segment>)]>,
@@ -68,6 +69,9 @@ pub(crate) struct SwingSource {
     /// Conditions on `table_schema` that become known while the query runs.
     pub(super) filters: Arc<[Arc<dyn PhysicalExpr>]>,
     pub(super) orderings: Vec<LexOrdering>,
+    /// For each segment of the table, how many rows are stored before it; where places are asked
+    /// for.
+    pub(super) rows_before: Arc<[i64]>,
     /// What each partition reads, if that is settled before the scan runs.
     pub(super) parts: Option<Arc<[Morsel]>>,
     /// Segments ruled out at planning.
@@ -89,7 +93,12 @@ impl SwingSource {
         let rows = segments.iter().map(|(_, s)| s.rows()).sum::<usize>();
         let schema = Arc::new(statistics::project(&table_schema, &projection));
         let orderings = declared_orderings(&table, &schema, &projection)?;
+        let rows_before = match HiddenColumns::of_schema(&table_schema, &table).places {
+            true => rows_before(&table)?,
+            false => Vec::new(),
+        };
         Ok(Self {
+            rows_before: rows_before.into(),
             table,
             table_schema,
             segments: segments.into(),
@@ -188,6 +197,19 @@ impl SwingSource {
         }
         morsels
     }
+}
+
+/// For each segment of a table, the rows of those before it. Deleted rows count: a deletion does
+/// not change the places of the rows behind it.
+fn rows_before(table: &Table) -> Result<Vec<i64>> {
+    let mut before = 0;
+    let segments = table.segments()?;
+    let starts = segments.iter().map(|segment| {
+        let start = before;
+        before += segment.rows() as i64;
+        start
+    });
+    Ok(starts.collect())
 }
 
 /// The orders a table is known to be in, as far as the projection shows them.

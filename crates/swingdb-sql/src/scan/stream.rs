@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::array::{
+    ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array,
+};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::SchemaRef;
@@ -21,6 +23,7 @@ use swingdb_store::{RowId, Segment};
 use crate::options::BATCH_ROWS;
 use crate::scan::disk::DiskReads;
 use crate::scan::filter::RowFilter;
+use crate::scan::hidden::PLACE_COLUMN;
 use crate::scan::pruning::DynamicPruner;
 use crate::scan::source::{Morsel, SwingSource};
 
@@ -152,7 +155,8 @@ impl ScanStream {
         let mut selected = live_rows(&segment, &rows);
         if !self.filter.is_empty() {
             self.filter.refresh()?;
-            let column = |column: usize| column_of(&segment, index, column, rows.clone());
+            let source = &self.source;
+            let column = |column: usize| column_of(source, &segment, index, column, rows.clone());
             selected = self.filter.select(selected, rows.len(), &column)?;
         }
         let mut count = selected.as_ref().map_or(rows.len(), BooleanBuffer::count_set_bits);
@@ -167,7 +171,7 @@ impl ScanStream {
             return Ok(None);
         }
         let columns = self.source.projection.iter();
-        let columns = columns.map(|&c| column_of(&segment, index, c, rows.clone()));
+        let columns = columns.map(|&c| column_of(&self.source, &segment, index, c, rows.clone()));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let bytes = columns.iter().map(|c| c.get_buffer_memory_size()).sum();
         self.bytes_scanned.add(bytes);
@@ -202,9 +206,21 @@ fn live_rows(segment: &Segment, rows: &Range<usize>) -> Option<BooleanBuffer> {
     (deleted.count_set_bits() > 0).then(|| !&deleted)
 }
 
-fn column_of(segment: &Segment, index: u32, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
+/// Rows of a column of a segment, which may be a hidden one.
+fn column_of(
+    source: &SwingSource,
+    segment: &Segment,
+    index: u32,
+    column: usize,
+    rows: Range<usize>,
+) -> Result<ArrayRef> {
     if column < segment.columns() {
         return Ok(segment.slice(column, rows)?);
+    }
+    if source.table_schema.field(column).name() == PLACE_COLUMN {
+        let before = source.rows_before[index as usize];
+        let places = rows.map(|row| before + row as i64);
+        return Ok(Arc::new(Int64Array::from_iter_values(places)));
     }
     let ids = rows.map(|row| RowId::new(index, row as u32).0);
     Ok(Arc::new(UInt64Array::from_iter_values(ids)))

@@ -19,30 +19,30 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use swingdb_store::{Constraint, Segment, Table};
 
+use crate::scan::hidden::{HiddenColumns, PLACE_COLUMN, ROWID_COLUMN};
 use crate::scan::source::SwingSource;
 use crate::scan::{pruning, sample, statistics};
-
-/// Put behind a table's name, this names the same table with its row ids as one more, last column.
-/// The control character keeps it apart from every name a user writes.
-pub const ROWID_SUFFIX: &str = "\u{1}rowid";
-/// The column of row ids: UInt64, never NULL; see [`RowId`](swingdb_store::RowId).
-pub const ROWID_COLUMN: &str = "__rowid";
 
 /// One version of a table, for reading.
 #[derive(Debug)]
 pub(crate) struct SwingTable {
     table: Arc<Table>,
-    /// The table's columns, and the row id when asked for.
+    /// The table's columns, and behind them the hidden ones that were asked for.
     schema: SchemaRef,
     constraints: Constraints,
 }
 
 impl SwingTable {
-    pub(crate) fn new(table: Arc<Table>, with_row_id: bool) -> Self {
+    pub(crate) fn new(table: Arc<Table>, hidden: HiddenColumns) -> Self {
         let mut schema = Arc::clone(table.schema());
-        if with_row_id {
+        if hidden != HiddenColumns::default() {
             let mut fields = schema.fields().to_vec();
-            fields.push(Arc::new(Field::new(ROWID_COLUMN, DataType::UInt64, false)));
+            if hidden.row_ids {
+                fields.push(Arc::new(Field::new(ROWID_COLUMN, DataType::UInt64, false)));
+            }
+            if hidden.places {
+                fields.push(Arc::new(Field::new(PLACE_COLUMN, DataType::Int64, false)));
+            }
             schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         }
         // Only primary keys: DataFusion takes a unique column with NULLs for a key all the same.

@@ -1,4 +1,4 @@
-//! `ASOF JOIN`, as a kind of join that the parser takes.
+//! `ASOF JOIN` and `POSITIONAL JOIN`, as kinds of joins that the parser takes.
 
 use std::fmt::Display;
 use std::ops::ControlFlow;
@@ -20,9 +20,18 @@ const READ: &str = "GLOBAL";
 
 const WRITTEN: &str = "ASOF";
 
-/// Puts GLOBAL for ASOF. A GLOBAL that is written is a name: `FROM t global JOIN s`.
+const POSITIONAL: &str = "POSITIONAL";
+
+/// The word behind GLOBAL for POSITIONAL.
+const CROSS: &str = "CROSS";
+
+/// Puts GLOBAL for ASOF, and GLOBAL CROSS for POSITIONAL. A GLOBAL that is written is a name: `FROM
+/// t global JOIN s`.
 pub(crate) fn rewrite_tokens(pass: &mut Pass) {
     quote(pass, READ);
+    for word in before_joins(pass, POSITIONAL, &["join"]).into_iter().rev() {
+        pass.replace(word, 1, [READ, CROSS].map(Token::make_keyword).to_vec());
+    }
     // The other syntax is the parser's, and then refused.
     if !(0..pass.len()).any(|word| pass.is_word(word, "match_condition")) {
         rename(pass, WRITTEN, READ);
@@ -41,6 +50,9 @@ pub fn written<T: Display + VisitMut + Clone>(tree: &T) -> String {
     let text = tree.to_string();
     let Ok(tokens) = Tokenizer::new(&DIALECT, &text).tokenize_with_location() else { return text };
     let mut pass = Pass::new(tokens);
+    for word in before_joins(&pass, READ, &["cross"]).into_iter().rev() {
+        pass.replace(word, 2, vec![Token::make_keyword(POSITIONAL)]);
+    }
     rename(&mut pass, READ, WRITTEN);
     pass.finish().into_iter().map(|token| token.token.to_string()).collect()
 }
@@ -79,14 +91,14 @@ impl VisitorMut for Unmark {
 }
 
 pub(crate) fn rename(pass: &mut Pass, from: &str, to: &str) {
-    for word in before_joins(pass, from) {
+    for word in before_joins(pass, from, &KINDS) {
         pass.replace(word, 1, vec![Token::make_keyword(to)]);
     }
 }
 
 /// Quotes a word before a JOIN.
 pub(crate) fn quote(pass: &mut Pass, word: &str) {
-    for at in before_joins(pass, word) {
+    for at in before_joins(pass, word, &KINDS) {
         let Some(Token::Word(written)) = pass.token(at).cloned() else { continue };
         let keyword = Keyword::NoKeyword;
         let name = Word { quote_style: Some('"'), keyword, ..written };
@@ -94,13 +106,15 @@ pub(crate) fn quote(pass: &mut Pass, word: &str) {
     }
 }
 
-/// Where a word stands before a JOIN, and is no name behind AS.
-fn before_joins(pass: &Pass, word: &str) -> Vec<usize> {
-    const KINDS: [&str; 7] = ["join", "left", "inner", "right", "full", "semi", "anti"];
+/// Words that a join begins with.
+const KINDS: [&str; 8] = ["join", "left", "inner", "right", "full", "semi", "anti", "cross"];
+
+/// Where a word stands before a JOIN that begins with one of `kinds`, and is no name behind AS.
+fn before_joins(pass: &Pass, word: &str, kinds: &[&str]) -> Vec<usize> {
     let is = |at: &usize| {
         pass.is_word(*at, word)
             && !pass.is_word(at - 1, "as")
-            && KINDS.iter().any(|kind| pass.is_word(at + 1, kind))
+            && kinds.iter().any(|kind| pass.is_word(at + 1, kind))
     };
     (1..pass.len()).filter(is).collect()
 }

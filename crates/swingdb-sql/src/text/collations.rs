@@ -24,6 +24,11 @@ pub(crate) fn rewrite<T: VisitMut>(tree: &mut T) {
     let _ = walk_mut(tree, &mut Collations);
 }
 
+/// Whether a collation compares texts by their bytes, as they are compared without one.
+pub(crate) fn is_by_bytes(collation: &ObjectName) -> bool {
+    is_any(collation, &["c", "binary", "posix"])
+}
+
 struct Collations;
 
 impl VisitorMut for Collations {
@@ -31,7 +36,7 @@ impl VisitorMut for Collations {
 
     fn post_visit_expr(&mut self, node: &mut Expr) -> ControlFlow<()> {
         match node {
-            Expr::Collate { expr, collation } if is_any(collation, &["c", "binary", "posix"]) => {
+            Expr::Collate { expr, collation } if is_by_bytes(collation) => {
                 *node = std::mem::replace(expr, build::null());
             }
             Expr::BinaryOp { left, op, right } if is_comparison(op) => {

@@ -9,6 +9,7 @@
 //! | `[x * 2 FOR x IN l IF x > 1]` | [`comprehensions`]: `list_transform(list_filter(...), ...)` |
 //! | `FROM (DESCRIBE t)` | [`relation_statements`]: a table of what that tells |
 //! | `pg_catalog.version()` | [`postgres`]: `version()` |
+//! | `[1, 2, ]` | `[1, 2]` |
 //! | `sum(x) FILTER (a)` | [`filter_clause`]: `sum(x) FILTER (WHERE a)` |
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -21,7 +22,7 @@ use crate::text::{
 
 /// Rewrites what the parser does not know into what it does, token by token.
 pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let mut pass = Pass::new(tokens);
+    let mut pass = Pass::new(without_last_commas(tokens));
     relation_statements::rewrite(&mut pass);
     postgres::rewrite(&mut pass);
     comprehensions::rewrite(&mut pass);
@@ -50,10 +51,45 @@ fn powers(pass: &mut Pass) {
     }
 }
 
+/// `[1, 2, ]`: a comma behind the last element of a list says nothing.
+fn without_last_commas(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut before: Option<Token> = None;
+    let mut comma = None;
+    for token in tokens {
+        match &token.token {
+            Token::Whitespace(_) => {}
+            Token::Comma => {
+                let is_behind = !matches!(before, None | Some(Token::LBracket | Token::Comma));
+                comma = is_behind.then_some(kept.len());
+                before = Some(Token::Comma);
+            }
+            other => {
+                if let Some(at) = comma.take()
+                    && *other == Token::RBracket
+                {
+                    kept.remove(at);
+                }
+                before = Some(other.clone());
+            }
+        }
+        kept.push(token);
+    }
+    kept
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use crate::text::parser::parse;
     use crate::text::statement::Parsed;
+
+    #[test]
+    fn a_comma_may_end_a_list() {
+        assert_eq!(parsed("SELECT [1, 2 , ], [[a,],]"), "SELECT [1, 2], [[a]]");
+        for wrong in ["SELECT [,]", "SELECT [1,,]", "SELECT f(1,)"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
 
     /// A statement as it is parsed, its tokens rewritten.
     pub(crate) fn parsed(sql: &str) -> String {

@@ -21,6 +21,7 @@ pub mod depth;
 pub mod dialect;
 pub(crate) mod filter_clause;
 pub(crate) mod forms;
+pub(crate) mod frame_exclude;
 pub(crate) mod from_first;
 pub(crate) mod grouping_sets;
 pub(crate) mod json_arrows;

@@ -198,11 +198,11 @@ impl Pass {
         }
     }
 
-    /// `read_...(path, option = value)`: the names of options become strings.
+    /// `read_...(path, option = value)`, `sniff_csv`: the names of options become strings.
     fn file_options(&mut self, function: usize) {
         let named = matches!(self.token(function), Some(Token::Word(w)) if {
             let name = w.value.to_ascii_lowercase();
-            name.starts_with("read_") || name == "parquet_scan"
+            name.starts_with("read_") || name == "parquet_scan" || name == "sniff_csv"
         });
         if !named || self.token(function + 1) != Some(&Token::LParen) {
             return;

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, TableFactor};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::{find_name, last_part, parts, quoted};
-use swingdb_sql::scan::table::{ROWID_COLUMN, ROWID_SUFFIX};
+use swingdb_sql::scan::hidden::{PLACE_COLUMN, PLACE_SUFFIX, ROWID_COLUMN, ROWID_SUFFIX};
 use swingdb_store::{Catalog, IfExists, Table};
 
 use crate::session::Session;
@@ -189,9 +189,13 @@ impl Named {
         Ok(Self { target, alias })
     }
 
-    /// The table with its hidden row id, under its alias.
+    /// The table with its hidden row id, under its alias; with the places of its rows, too, unless
+    /// it has a column of that name.
     pub(crate) fn relation(&self) -> TableFactor {
-        let hidden = format!("{}{ROWID_SUFFIX}", self.target.name);
+        let mut columns = self.target.table.columns().iter();
+        let is_hidden = !columns.any(|column| column.name.eq_ignore_ascii_case(PLACE_COLUMN));
+        let places = if is_hidden { PLACE_SUFFIX } else { "" };
+        let hidden = format!("{}{ROWID_SUFFIX}{places}", self.target.name);
         build::table(&[&self.target.schema, &hidden], &self.alias)
     }
 

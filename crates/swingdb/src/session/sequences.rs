@@ -1,18 +1,20 @@
-//! `nextval` and `currval`.
+//! `nextval`, `currval` and `setval`.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::Int64Array;
-use arrow::datatypes::DataType;
+use arrow::array::{AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result as DfResult, ScalarValue, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, ObjectKind, Result};
-use swingdb_sql::bind::sequences::{CURRENT, NEXT, Named};
+use swingdb_sql::bind::sequences::{CURRENT, NEXT, Named, SET};
 use swingdb_store::{Catalog, Sequence};
 
 /// The sequences of a session, while one of its statements may take numbers from them.
@@ -76,6 +78,21 @@ impl Numbers {
         })
     }
 
+    /// Sets a sequence to numbers one after the other, each of which was given out or not.
+    fn set(&self, text: &str, given: &[(Option<i64>, Option<bool>)]) -> Result<Int64Array> {
+        self.with(text, |running, named| {
+            let mut sequence = running.sequence(&named)?;
+            let set = given.iter().map(|(value, is_given)| {
+                let (Some(value), Some(is_given)) = (value, is_given) else { return Ok(None) };
+                sequence.set(*value, *is_given)?;
+                Ok(Some(*value))
+            });
+            let set = set.collect::<Result<Int64Array>>()?;
+            running.moved.insert(named, sequence);
+            Ok(set)
+        })
+    }
+
     /// The number that was given out last.
     fn last(&self, text: &str) -> Result<i64> {
         self.with(text, |running, named| {
@@ -97,9 +114,17 @@ impl Numbers {
 }
 
 /// The functions of a session.
-pub(crate) fn functions(numbers: &Arc<Numbers>) -> [ScalarUDF; 2] {
-    [NEXT, CURRENT].map(|name| {
-        let signature = Signature::exact(vec![DataType::Utf8], Volatility::Volatile);
+pub(crate) fn functions(numbers: &Arc<Numbers>) -> [ScalarUDF; 3] {
+    let exact = TypeSignature::Exact;
+    [NEXT, CURRENT, SET].map(|name| {
+        let signature = match name {
+            SET => vec![
+                exact(vec![DataType::Utf8, DataType::Int64]),
+                exact(vec![DataType::Utf8, DataType::Int64, DataType::Boolean]),
+            ],
+            _ => vec![exact(vec![DataType::Utf8])],
+        };
+        let signature = Signature::one_of(signature, Volatility::Volatile);
         ScalarUDF::new_from_impl(Take { name, numbers: Arc::clone(numbers), signature })
     })
 }
@@ -139,12 +164,33 @@ impl ScalarUDFImpl for Take {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let [ColumnarValue::Scalar(ScalarValue::Utf8(Some(text)))] = args.args.as_slice() else {
+        let [ColumnarValue::Scalar(ScalarValue::Utf8(Some(text))), others @ ..] =
+            args.args.as_slice()
+        else {
             return plan_err!("{} takes the name of a sequence", self.name);
         };
         Ok(match self.name {
+            SET => {
+                let given = numbers_to_set(others, args.number_rows)?;
+                ColumnarValue::Array(Arc::new(self.numbers.set(text, &given)?))
+            }
             NEXT => ColumnarValue::Array(Arc::new(self.numbers.take(text, args.number_rows)?)),
             _ => ColumnarValue::Scalar(ScalarValue::Int64(Some(self.numbers.last(text)?))),
         })
     }
+}
+
+/// The numbers of a `setval`, and for each whether it counts as given out.
+fn numbers_to_set(
+    args: &[ColumnarValue],
+    rows: usize,
+) -> DfResult<Vec<(Option<i64>, Option<bool>)>> {
+    let Some(numbers) = args.first() else { return plan_err!("{SET} takes a number") };
+    let numbers = cast(&numbers.to_array(rows)?, &DataType::Int64)?;
+    let numbers = numbers.as_primitive::<Int64Type>();
+    let Some(given) = args.get(1) else {
+        return Ok(numbers.iter().map(|number| (number, Some(true))).collect());
+    };
+    let given = cast(&given.to_array(rows)?, &DataType::Boolean)?;
+    Ok(numbers.iter().zip(given.as_boolean()).collect())
 }

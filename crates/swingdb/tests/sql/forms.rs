@@ -417,7 +417,6 @@ fn statements_of_others_say_what_to_do() {
         ("CHECKPOINT", "no store on a disk"),
         ("CHECKPOINT shop", "CHECKPOINT TO"),
         ("VACUUM FULL", "by itself"),
-        ("SELECT * FROM t POSITIONAL JOIN u", "row_number()"),
         ("CREATE TABLE x (id INT REFERENCES t (id) ON DELETE CASCADE)", "CASCADE"),
         ("CREATE INDEX i ON t (id) WHERE id > 1", "WHERE"),
         ("CREATE UNIQUE INDEX i ON t ((id + 1))", "expression"),

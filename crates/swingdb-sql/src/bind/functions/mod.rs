@@ -29,6 +29,9 @@ use crate::bind::functions::templates::{OF_NOW, OURS, PART, PARTS, RENAMES, TAIL
 const AGGREGATES_OF_LISTS: [&str; 4] =
     ["list_aggregate", "list_aggr", "array_aggregate", "array_aggr"];
 
+/// Functions of a type that there is none of.
+const OF_UNIONS: [&str; 3] = ["union_value", "union_extract", "union_tag"];
+
 /// Rewrites the functions of a statement that the engine knows under another name.
 pub(crate) fn rewrite<T: VisitMut>(tree: &mut T, known: Known<'_>) -> Result<()> {
     struct Rewriter<'a> {
@@ -96,6 +99,11 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
         return Ok(None);
     };
     let name = name.value.to_ascii_lowercase();
+    if OF_UNIONS.contains(&name.as_str()) && !(known.any)(&name) {
+        return Err(Error::unsupported(format!(
+            "{name}: there is no UNION type; a STRUCT with a field for each kind of value does"
+        )));
+    }
     if let Some(new) = mode_within(&name, function) {
         return Ok(Some(new));
     }

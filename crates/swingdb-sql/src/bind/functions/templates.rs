@@ -152,8 +152,6 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["sign"], 1, SIGN),
     (&["variance"], 1, "var_samp($1)"),
     (&["approx_count_distinct"], 1, "approx_distinct($1)"),
-    (&["isfinite"], 1, "NOT (isnan($1) OR abs($1) = CAST('Infinity' AS DOUBLE))"),
-    (&["isinf"], 1, "abs($1) = CAST('Infinity' AS DOUBLE)"),
     (&["gen_random_uuid"], 0, "uuid()"),
     (&["current_schema"], 0, "'main'"),
     (&["current_database"], 0, "'swingdb'"),

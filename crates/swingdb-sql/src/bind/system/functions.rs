@@ -4,15 +4,17 @@
 //! its name gets what the planner makes of the call, which no document promises.
 
 use datafusion::execution::session_state::SessionState;
+use swingdb_functions::json::rows;
 
 use crate::bind::catalogs::Catalogs;
 use crate::bind::functions::stand_ins;
 use crate::bind::macros::known;
 use crate::bind::system::names::{FUNCTIONS, SCALARS};
+use crate::desugar::json_transform;
 
 /// Functions that the binder and the planner put into plans, and two of the engine that need scans
 /// of its own.
-pub const INTERNAL: [&str; 33] = [
+pub const INTERNAL: [&str; 36] = [
     "array_agg_in_order",
     "as_enum",
     "as_json",
@@ -29,6 +31,9 @@ pub const INTERNAL: [&str; 33] = [
     "first_elements",
     "first_value_in_order",
     "input_file_name",
+    "json_column_of_row",
+    "json_each_rows",
+    "json_tree_rows",
     "last_value_in_order",
     "like_pattern",
     "map_of_lists",
@@ -58,6 +63,8 @@ pub fn all(view: &Catalogs, engine: &SessionState) -> Vec<(String, &'static str)
     all.extend(aggregates.keys().map(|name| (name.clone(), "aggregate")));
     all.extend(engine.window_functions().keys().map(|name| (name.clone(), "window")));
     all.extend(engine.table_functions().keys().map(|name| (name.clone(), "table")));
+    all.extend(rows::names().map(|name| (name.to_string(), "table")));
+    all.extend(json_transform::names().map(|name| (name.to_string(), "scalar")));
     all.extend(FUNCTIONS.iter().map(|name| (name.to_string(), "table")));
     // Macros may have the names of internal functions.
     all.retain(|(name, kind)| kind.ends_with("macro") || !INTERNAL.contains(&name.as_str()));

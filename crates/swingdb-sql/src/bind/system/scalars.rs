@@ -81,9 +81,14 @@ impl Named {
             let field = Arc::new(Field::new(&name, value.data_type(), true));
             (name, (field, value))
         };
-        // What clients of PostgreSQL compare with `pg_am`.
-        let method = ("default_table_access_method".to_string(), "heap".to_string());
-        let values = shown::all(state).into_iter().chain([method]).map(typed).collect();
+        // What clients of PostgreSQL compare with `pg_am`, and go by.
+        let of_postgres = [
+            ("default_table_access_method", "heap"),
+            ("server_version", version::POSTGRES),
+            ("server_version_num", version::POSTGRES_NUMBER),
+        ];
+        let of_postgres = of_postgres.map(|(name, value)| (name.to_string(), value.to_string()));
+        let values = shown::all(state).into_iter().chain(of_postgres).map(typed).collect();
         let signature = Signature::any(1, Volatility::Stable);
         Self { name: "current_setting", signature, values: Arc::new(values) }
     }

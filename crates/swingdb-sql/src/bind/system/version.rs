@@ -13,6 +13,12 @@ use datafusion::prelude::SessionConfig;
 /// Ours, not the query engine's.
 const OWN: &str = concat!("SwingDB ", env!("CARGO_PKG_VERSION"));
 
+/// The version of PostgreSQL whose catalog and formats these are, as its clients read it.
+pub(super) const POSTGRES: &str = concat!("14.0 (SwingDB ", env!("CARGO_PKG_VERSION"), ")");
+
+/// The same as a number.
+pub(super) const POSTGRES_NUMBER: &str = "140000";
+
 /// What `version()` is in a session whose clients expect another form.
 #[derive(Clone, Debug)]
 pub struct Version(pub String);

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 
 use crate::text::clauses::{all_fields, none_of, query};
+use crate::text::collations::is_by_bytes;
 
 pub(crate) fn create_table(node: &CreateTable) -> Result<()> {
     all_fields!("CREATE TABLE", CreateTable {
@@ -152,6 +153,14 @@ fn column(node: &ColumnDef) -> Result<()> {
                 generation_expr_mode: _,
                 generated_keyword: _,
             } => {}
+            ColumnOption::Collation(collation) if is_by_bytes(collation) => {}
+            ColumnOption::Collation(collation) => {
+                return Err(Error::unsupported(format!(
+                    "column {name}: COLLATE {collation}; text is compared by its bytes, also in \
+                     keys. Write COLLATE NOCASE in comparisons and ORDER BY, and lower({name}) in \
+                     GROUP BY and DISTINCT"
+                )));
+            }
             other => return Err(Error::unsupported(format!("column {name}: {other}"))),
         }
     }

@@ -242,15 +242,13 @@ pub(crate) fn wildcard(node: &WildcardAdditionalOptions) -> Result<()> {
 }
 
 pub(crate) fn table_with_joins(node: &TableWithJoins) -> Result<()> {
-    let TableWithJoins { relation, joins } = node;
-    relation::no_positional_join(relation)?;
+    let TableWithJoins { relation: _, joins } = node;
     joins.iter().try_for_each(join)
 }
 
 fn join(node: &Join) -> Result<()> {
-    // GLOBAL is what ASOF has become.
-    let Join { relation, global, join_operator } = node;
-    relation::no_positional_join(relation)?;
+    // GLOBAL is what ASOF and POSITIONAL have become.
+    let Join { relation: _, global, join_operator } = node;
     use JoinOperator as J;
     match join_operator {
         // Refused by whoever reads it, with what to write instead.

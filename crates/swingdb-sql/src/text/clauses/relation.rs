@@ -135,20 +135,6 @@ pub(crate) fn alias(node: &TableAlias) -> Result<()> {
     Ok(())
 }
 
-/// `t POSITIONAL JOIN s`, in which the parser takes the word for a name of `t`.
-pub(crate) fn no_positional_join(node: &TableFactor) -> Result<()> {
-    match node {
-        TableFactor::Table { alias: Some(alias), .. }
-            if !alias.explicit
-                && alias.name.quote_style.is_none()
-                && alias.name.value.eq_ignore_ascii_case("positional") =>
-        {
-            Err(Error::unsupported("POSITIONAL JOIN; join on row_number() OVER ()"))
-        }
-        _ => Ok(()),
-    }
-}
-
 fn sampled(node: Option<&TableSampleKind>) -> Result<()> {
     let (TableSampleKind::BeforeTableAlias(sample) | TableSampleKind::AfterTableAlias(sample)) =
         match node {

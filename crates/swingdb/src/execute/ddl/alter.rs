@@ -36,7 +36,7 @@ use crate::session::Session;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::{find_name, parts, quoted};
 use swingdb_sql::bind::types;
-use swingdb_sql::scan::table::ROWID_COLUMN;
+use swingdb_sql::scan::hidden::ROWID_COLUMN;
 use swingdb_sql::text::parameters::Params;
 
 /// The name of a table that is being rewritten; no identifier a person writes contains a control

@@ -52,6 +52,8 @@ pub(crate) fn column_def(
             ColumnOption::ForeignKey(_) => {
                 return Err(Error::unsupported(format!("column {name:?}: {REFERENCES}")));
             }
+            // One that compares by bytes: all others have been refused.
+            ColumnOption::Collation(_) => {}
             ColumnOption::Generated { .. } => {
                 return Err(Error::unsupported(format!("column {name:?}: {GENERATED}")));
             }

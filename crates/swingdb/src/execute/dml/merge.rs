@@ -25,7 +25,7 @@ use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::quoted;
-use swingdb_sql::scan::table::ROWID_COLUMN;
+use swingdb_sql::scan::hidden::ROWID_COLUMN;
 use swingdb_sql::text::parameters::Params;
 use swingdb_sql::text::tokens::{ALL_MARK, NOTHING_MARK};
 use swingdb_store::{Catalog, RowId, RowIds, Table, WriteTxn};

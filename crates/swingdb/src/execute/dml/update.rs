@@ -21,7 +21,7 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::build;
-use swingdb_sql::scan::table::ROWID_COLUMN;
+use swingdb_sql::scan::hidden::ROWID_COLUMN;
 use swingdb_sql::text::parameters::Params;
 use swingdb_store::{Catalog, WriteTxn};
 
