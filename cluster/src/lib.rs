@@ -11,6 +11,7 @@
 //! | [`client`] | connections, limits of time |
 //! | [`catalog`] | what a node's database knows of the cluster |
 //! | [`scan`] | tables and their shards in plans |
+//! | [`functions`] | functions of plans that carry something besides their names |
 //! | [`planner`] | which parts of a plan run where |
 //! | [`node`] | the server |
 //! | [`changes`] | changes of all nodes or none |
@@ -24,6 +25,7 @@ pub mod client;
 pub mod cluster;
 pub mod cut;
 pub mod error;
+pub mod functions;
 pub mod node;
 pub mod planner;
 pub mod scan;

@@ -11,15 +11,18 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::TaskContext;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{AggregateUDF, LogicalPlan};
+use datafusion::execution::{FunctionRegistry, TaskContext};
+use datafusion::logical_expr::{
+    AggregateUDF, Explain, ExplainFormat, LogicalPlan, PlanType, StringifiedPlan,
+};
 use datafusion::physical_expr::window::{
     PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
 };
 use datafusion::physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
@@ -36,6 +39,7 @@ use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
 use url::Url;
 
 use crate::client::Client;
+use crate::functions::{self, ByName, Carried};
 use crate::node::worker::{ScanCodec, SessionSettings};
 use crate::scan::{Reach, ShardScan};
 use crate::wire::TOKEN_HEADER;
@@ -95,7 +99,8 @@ pub fn carry_settings(state: &mut SessionState) {
     let zone = state.config_options().execution.time_zone.clone().unwrap_or_default();
     let options = state.config_mut().options_mut();
     if let Some(settings) = options.extensions.get_mut::<SessionSettings>() {
-        settings.time_zone = zone;
+        // Those of the statement before may still be read.
+        *settings = SessionSettings { time_zone: zone, functions: Arc::default() };
     }
 }
 
@@ -162,6 +167,12 @@ impl QueryPlanner for ClusterPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let LogicalPlan::Explain(explain) = plan
+            && explain.explain_format == ExplainFormat::Indent
+        {
+            let shown = self.create_physical_plan(&explain.plan, session).await?;
+            return Ok(explained(explain, &shown));
+        }
         if let Ok(staged) = self.staged.create_physical_plan(plan, session).await
             && let Some(state) = session.as_any().downcast_ref::<SessionState>()
             && staged.is::<DistributedExec>()
@@ -173,25 +184,56 @@ impl QueryPlanner for ClusterPlanner {
     }
 }
 
-/// Whether nodes would run exactly the stages of a plan.
+/// EXPLAIN of what will run.
+fn explained(explain: &Explain, plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let mut texts = explain.stringified_plans.clone();
+    let logical = explain.plan.display_indent().to_string();
+    let physical = displayable(plan.as_ref()).indent(explain.verbose).to_string();
+    texts.push(StringifiedPlan::new(PlanType::FinalLogicalPlan, logical));
+    texts.push(StringifiedPlan::new(PlanType::FinalPhysicalPlan, physical));
+    if !explain.verbose {
+        texts.retain(|text| text.should_display(false));
+    }
+    Arc::new(ExplainExec::new(Arc::clone(explain.schema.inner()), texts, explain.verbose))
+}
+
+/// Whether nodes would run exactly the stages of a plan. If so, the statement's settings have what
+/// its functions carry.
 fn can_be_sent(plan: &Arc<dyn ExecutionPlan>, state: &SessionState) -> Result<bool> {
-    let context = state.task_ctx();
-    let mut sendable = true;
+    let Some(settings) = state.config_options().extensions.get::<SessionSettings>() else {
+        return Ok(false);
+    };
+    let stages = stages(plan)?;
+    let mut functions = settings.functions.lock().clone();
+    for stage in &stages {
+        if !has_known_functions(stage, &mut functions)? {
+            return Ok(false);
+        }
+    }
+    let mut with_functions = state.clone();
+    for function in functions.values().filter_map(Carried::function) {
+        with_functions.register_udf(Arc::new(function))?;
+    }
+    let context = with_functions.task_ctx();
+    // What cannot be written, or not be read, is not sent.
+    if !stages.iter().all(|stage| comes_back(stage, &context).unwrap_or(false)) {
+        return Ok(false);
+    }
+    *settings.functions.lock() = functions;
+    Ok(true)
+}
+
+/// The stages right below the part that stays here; each has those below it.
+fn stages(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+    let mut stages = Vec::new();
     plan.apply(|node| {
         let Some(boundary) = node.as_network_boundary() else {
             return Ok(TreeNodeRecursion::Continue);
         };
-        let stage = boundary.input_stage().local_plan();
-        sendable &= match stage {
-            Some(stage) => {
-                comes_back(stage, &context).unwrap_or(false) && has_known_functions(stage)?
-            }
-            None => false,
-        };
-        // What is below was looked at with the stage.
+        stages.extend(boundary.input_stage().local_plan().cloned());
         Ok(TreeNodeRecursion::Jump)
     })?;
-    Ok(sendable)
+    Ok(stages)
 }
 
 /// Whether a plan that was written is read as the same plan.
@@ -212,8 +254,8 @@ fn comes_back(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Resu
     Ok(text(&plan) == text(&read) && plan.schema() == read.schema())
 }
 
-/// Whether all functions of a plan are those that nodes know by their names.
-fn has_known_functions(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+/// Whether nodes know all functions of a plan by their names, or by what `functions` gets of them.
+fn has_known_functions(plan: &Arc<dyn ExecutionPlan>, functions: &mut ByName) -> Result<bool> {
     let base = swingdb_sql::engine::base_state()
         .map_err(|error| DataFusionError::External(Box::new(error)))?;
     let aggregate = |function: &AggregateUDF| {
@@ -233,7 +275,7 @@ fn has_known_functions(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
         known &= windows.iter().all(|expr| has_known_window(expr.as_ref(), base, &aggregate));
         node.apply_expressions(&mut |expr| {
             expr.apply(|expr| {
-                known &= is_known(expr, base);
+                known &= is_known(expr, base, functions);
                 Ok(TreeNodeRecursion::Continue)
             })
         })
@@ -241,10 +283,13 @@ fn has_known_functions(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(known)
 }
 
-fn is_known(expr: &Arc<dyn PhysicalExpr>, base: &SessionState) -> bool {
+fn is_known(expr: &Arc<dyn PhysicalExpr>, base: &SessionState, functions: &mut ByName) -> bool {
     if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
-        let known = base.scalar_functions().get(call.fun().name());
-        return known.is_some_and(|known| **known == *call.fun());
+        if let Some(known) = base.scalar_functions().get(call.fun().name()) {
+            return **known == *call.fun();
+        }
+        let carried = Carried::of(call.fun(), call.return_type());
+        return carried.is_some_and(|carried| functions::add(functions, carried));
     }
     if let Some(call) = expr.downcast_ref::<HigherOrderFunctionExpr>() {
         let known = base.higher_order_functions().get(call.fun().name());

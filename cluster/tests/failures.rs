@@ -67,7 +67,8 @@ fn a_killed_node_is_named() {
 fn a_node_killed_in_the_middle_of_a_result_gives_no_part_of_it() {
     with_room(|| {
         for sql in [
-            "SELECT a.n FROM t a, t b WHERE (a.n * b.n) % 1000003 = 7",
+            // At the nodes, and at the coordinator, which reads from them all the time.
+            "SELECT count(*) FROM t a, t b WHERE (a.n * b.n) % 1009 = 7",
             "SELECT a.g, count(*) FROM t a, t b WHERE (a.n * b.n) % 1009 = 7 GROUP BY a.g",
         ] {
             let (mut nodes, session) = filled(2, 40_000);
