@@ -23,6 +23,7 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
 use tonic::codegen::InterceptedService;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -60,6 +61,8 @@ pub struct Client {
     token: Option<MetadataValue<Ascii>>,
     limits: Limits,
     channels: Arc<Mutex<HashMap<String, Channel>>>,
+    /// The runtime whose threads serve connections; `None`: that of who asks first.
+    network: Option<Handle>,
 }
 
 /// Shows the secret.
@@ -91,7 +94,13 @@ impl Client {
             .map(MetadataValue::try_from)
             .transpose()
             .map_err(|_| Error::Unsupported("a token with characters beyond ASCII".to_string()))?;
-        Ok(Self { token, limits, channels: Arc::default() })
+        Ok(Self { token, limits, channels: Arc::default(), network: None })
+    }
+
+    /// The same client, with its connections on the threads of a runtime which does nothing else
+    /// that takes long.
+    pub fn on(self, network: Handle) -> Self {
+        Self { network: Some(network), ..self }
     }
 
     /// How long nodes may take.
@@ -105,15 +114,20 @@ impl Client {
         }
         let address = || Error::Address { address: node.to_string() };
         let endpoint = Endpoint::from_shared(format!("http://{node}")).map_err(|_| address())?;
-        let channel = endpoint
+        let endpoint = endpoint
             .connect_timeout(self.limits.connect)
             .http2_keep_alive_interval(self.limits.silence / 2)
             .keep_alive_timeout(self.limits.silence / 2)
             .keep_alive_while_idle(true)
-            .tcp_nodelay(true)
-            .connect()
-            .await
-            .map_err(|error| lost(node, with_causes(&error)))?;
+            .tcp_nodelay(true);
+        let connected = match &self.network {
+            None => endpoint.connect().await,
+            Some(network) => {
+                let work = network.spawn(async move { endpoint.connect().await });
+                work.await.map_err(|error| lost(node, error.to_string()))?
+            }
+        };
+        let channel = connected.map_err(|error| lost(node, with_causes(&error)))?;
         self.channels.lock().insert(node.to_string(), channel.clone());
         Ok(channel)
     }

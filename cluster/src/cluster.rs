@@ -79,13 +79,14 @@ impl Cluster {
                 return Err(Error::Address { address });
             }
         }
-        let client = Client::new(options.token.as_deref(), options.limits)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("swingdb-cluster")
             .enable_all()
             .build()
             .map_err(|error| Error::Database(error.into()))?;
+        let client = Client::new(options.token.as_deref(), options.limits)?;
+        let client = client.on(runtime.handle().clone());
         let (token, runtime) = (options.token, Some(runtime));
         Ok(Self { inner: Arc::new(Inner { places, client, token, runtime }) })
     }

@@ -302,19 +302,17 @@ fn diagnosed(cluster: &Cluster, error: swingdb::Error) -> Error {
         let pings = places
             .iter()
             .map(|place| client.act_within::<_, usize>(&place.node, "ping", &(), SIGN_OF_LIFE));
-        for (answer, place) in futures::future::join_all(pings).await.into_iter().zip(&places) {
-            if let Err(lost) = answer {
-                let node = place.node.clone();
-                return Ok(Some(match lost {
-                    Error::NodeLost { .. } | Error::NodeSlow { .. } => Error::NodeLost {
-                        node,
-                        message: format!("{lost}; the statement: {message}"),
-                    },
-                    other => other,
-                }));
-            }
-        }
-        Ok(None)
+        let answers = futures::future::join_all(pings).await;
+        let silent = places.iter().zip(answers).filter_map(|(place, answer)| match answer {
+            Err(error @ (Error::NodeLost { .. } | Error::NodeSlow { .. })) => Some((place, error)),
+            _ => None,
+        });
+        // One that is gone for sure, before one that may only be busy.
+        let first = silent.min_by_key(|(_, error)| matches!(error, Error::NodeSlow { .. }));
+        Ok(first.map(|(place, error)| Error::NodeLost {
+            node: place.node.clone(),
+            message: format!("{error}; the statement: {message}"),
+        }))
     });
     match checked {
         Ok(Some(lost)) => lost,

@@ -4,6 +4,7 @@
 //! however that dies. Parts of plans run here (`datafusion-distributed`'s worker); they read the
 //! snapshots of this node by their numbers, and those of other nodes over the network.
 
+pub mod aside;
 pub mod options;
 pub mod service;
 pub mod worker;

@@ -16,6 +16,9 @@ use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use subtle::ConstantTimeEq;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::channel;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -29,9 +32,15 @@ use crate::wire::{Ask, Scan, TOKEN_HEADER};
 
 /// Rows of a step, at most, in memory at a node.
 const MAX_STEP_BATCHES: usize = 4096;
+/// Batches of a scan that wait for the network.
+const QUEUE: usize = 4;
 
 /// See the [module documentation](self).
-pub struct Service(pub Arc<Node>);
+pub struct Service {
+    node: Arc<Node>,
+    /// The threads that read tables.
+    work: Handle,
+}
 
 /// Lets nobody in who does not know the secret.
 #[derive(Clone)]
@@ -49,6 +58,11 @@ impl Interceptor for AskToken {
 }
 
 impl Service {
+    /// What answers for a node; `work` reads the tables.
+    pub fn new(node: Arc<Node>, work: Handle) -> Self {
+        Self { node, work }
+    }
+
     /// The server of this service.
     pub fn into_server(self) -> FlightServiceServer<Self> {
         FlightServiceServer::new(self)
@@ -61,13 +75,13 @@ impl Service {
         &self,
         work: impl FnOnce(&Arc<Node>) -> Result<T> + Send + 'static,
     ) -> Result<T, Status> {
-        let node = Arc::clone(&self.0);
+        let node = Arc::clone(&self.node);
         let done = tokio::task::spawn_blocking(move || work(&node)).await;
         done.map_err(|error| Status::internal(error.to_string()))?.map_err(|e| status(&e))
     }
 
     async fn scan(&self, scan: &Scan) -> Result<BoxStream<'static, Result<FlightData, Status>>> {
-        let (plan, context) = plan_at(&self.0, scan).await?;
+        let (plan, context) = plan_at(&self.node, scan).await?;
         let schema = plan.schema();
         let rows = execute_stream(plan, context)?;
         let rows = rows.map_err(|error| FlightError::ExternalError(Box::new(Error::from(error))));
@@ -75,7 +89,24 @@ impl Service {
             .with_dictionary_handling(DictionaryHandling::Resend)
             .with_schema(schema)
             .build(rows);
-        Ok(data.map_err(|error| Status::internal(cause(error))).boxed())
+        // The network's threads must be free for others.
+        let (sender, receiver) = channel(QUEUE);
+        self.work.spawn(async move {
+            let mut data = data;
+            loop {
+                let next = tokio::select! {
+                    biased;
+                    () = sender.closed() => return,
+                    next = data.next() => next,
+                };
+                let Some(next) = next else { return };
+                let next = next.map_err(|error| Status::internal(cause(error)));
+                if sender.send(next).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(ReceiverStream::new(receiver).boxed())
     }
 }
 
@@ -157,7 +188,7 @@ impl FlightService for Service {
         let Action { r#type: kind, body } = request.into_inner();
         let which = |body: &[u8]| read::<Which>(body);
         let said = match kind.as_str() {
-            "ping" => answer(&self.0.holds())?,
+            "ping" => answer(&self.node.holds())?,
             "standing" => {
                 let database = read::<String>(&body)?;
                 let standing = self.aside(move |node| node.changes.standing(&database)).await?;
