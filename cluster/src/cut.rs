@@ -1,7 +1,7 @@
 //! How the rows of a table are dealt out to the nodes: [`Cut`].
 //!
-//! Each node's catalog says it of each table, in the table `swingdb_cluster.tables`. A table that is
-//! not there lies as it lies: each node has some of its rows, and nothing is known of which.
+//! Each node's catalog has the cut of each table, in `swingdb_cluster.tables`. A table without an
+//! entry lies as it lies: each node has some of its rows, and nothing is known of which.
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::{SortOptions, take_record_batch};

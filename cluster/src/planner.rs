@@ -175,12 +175,20 @@ impl QueryPlanner for ClusterPlanner {
         }
         if let Ok(staged) = self.staged.create_physical_plan(plan, session).await
             && let Some(state) = session.as_any().downcast_ref::<SessionState>()
-            && staged.is::<DistributedExec>()
-            && can_be_sent(&staged, state)?
+            && let Some(distributed) = distributed(&staged)
+            && can_be_sent(distributed, state)?
         {
             return Ok(staged);
         }
         self.own.create_physical_plan(plan, session).await
+    }
+}
+
+/// The part of a plan that runs at the nodes: the whole plan, or what EXPLAIN ANALYZE measures.
+fn distributed(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    match plan.is::<DistributedExec>() {
+        true => Some(plan),
+        false => plan.children().into_iter().find(|child| child.is::<DistributedExec>()),
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session as EngineSession, TableProvider};
 use datafusion::common::{Result as EngineResult, Statistics};
@@ -183,9 +183,8 @@ impl Session {
             Cut::Replicated => true,
             Cut::AsItLies => holds.len() == 1,
             Cut::Hash { column } | Cut::Range { column, .. } => {
-                let key = first.primary_key.iter();
-                let mut key = key.map(|column| schema.field(*column).name());
-                key.any(|name| name == column)
+                let mut key = first.primary_key.iter().map(|column| schema.field(*column));
+                key.any(|field| field.name() == column && is_equal_by_bytes(field))
             }
         };
         // Elsewhere a key is one of each node's rows only.
@@ -270,6 +269,16 @@ impl Session {
         let result = Answer::Rows(result);
         Ok(Rows { result, cluster: self.cluster.clone(), _state: self.state() })
     }
+}
+
+/// Whether equal values are on the same node: 0.0 and -0.0 need not be, nor texts with a meaning.
+fn is_equal_by_bytes(field: &arrow::datatypes::Field) -> bool {
+    let data_type = field.data_type();
+    let is_text = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    data_type.is_integer()
+        || data_type.is_decimal()
+        || matches!(data_type, DataType::Date32 | DataType::Timestamp(..))
+        || is_text && field.metadata().is_empty()
 }
 
 /// `CREATE OR REPLACE` for `CREATE`.

@@ -3,7 +3,7 @@
 mod common;
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{DATABASE, Node, asked, cluster, nodes, with_room};
 use swingdb_cluster::changes::{Begin, Next, Standing, Step, Which};
@@ -30,7 +30,8 @@ fn statements_change_all_shards() {
             )
             .unwrap();
         let added = session.query(
-            "INSERT INTO t SELECT i, 'row ' || i::VARCHAR, i / 4 FROM generate_series(1, 1000) AS g(i)",
+            "INSERT INTO t SELECT i, 'row ' || i::VARCHAR, i / 4 \
+             FROM generate_series(1, 1000) AS g(i)",
         );
         assert_eq!(added.unwrap().rows_changed(), Some(1000));
         assert_eq!(
@@ -268,5 +269,37 @@ fn coordinators_that_are_killed_at_any_time_leave_all_or_nothing() {
             println!("{rows} rows became {now}");
             rows = now;
         }
+    });
+}
+
+#[test]
+fn sessions_never_see_a_part_of_a_change() {
+    with_room(|| {
+        let nodes = nodes(3);
+        let cluster = cluster(&nodes);
+        let cut = Cut::Range { column: "n".to_string(), bounds: vec!["10".into(), "20".into()] };
+        cluster.session().unwrap().execute("CREATE TABLE t (n INTEGER)", &cut).unwrap();
+        let (writes, until) = (cluster.clone(), Instant::now() + Duration::from_secs(5));
+        let writer = std::thread::spawn(move || {
+            let session = writes.session().unwrap();
+            let mut count = 0;
+            while Instant::now() < until {
+                // One row for each node.
+                session.query("INSERT INTO t VALUES (5), (15), (25)").unwrap();
+                count += 1;
+            }
+            count
+        });
+        let mut seen = std::collections::BTreeSet::new();
+        while !writer.is_finished() {
+            let session = cluster.session().unwrap();
+            let rows = asked(&session, "SELECT n, count(*) FROM t GROUP BY n");
+            let counts = rows.iter().map(|row| row[1].clone());
+            let counts = counts.collect::<std::collections::BTreeSet<_>>();
+            assert!(rows.is_empty() || rows.len() == 3 && counts.len() == 1, "{rows:?}");
+            seen.extend(counts);
+        }
+        println!("{} changes, {} states seen", writer.join().unwrap(), seen.len());
+        assert!(seen.len() > 2);
     });
 }

@@ -4,8 +4,11 @@ mod common;
 
 use std::time::{Duration, Instant};
 
+use arrow_flight::Ticket;
+use arrow_flight::flight_service_client::FlightServiceClient;
 use common::{Node, asked, cluster, nodes, with_room};
-use swingdb_cluster::client::{Client, Limits};
+use swingdb_cluster::client::{Client, Limits, VERSION_HEADER};
+use swingdb_cluster::wire::{Ask, version};
 use swingdb_cluster::{Cluster, Cut, Error, Options, Session};
 
 /// Nodes with a table of so many rows.
@@ -98,8 +101,11 @@ fn a_node_that_hangs_is_lost_after_its_time() {
         );
         assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
         let error = session.cluster().session().err().unwrap();
-        let named = matches!(&error, Error::NodeSlow { node, .. } | Error::NodeLost { node, .. } if *node == nodes[0].address);
-        assert!(named, "{error:?}");
+        let named = match &error {
+            Error::NodeSlow { node, .. } | Error::NodeLost { node, .. } => node.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(named, nodes[0].address, "{error:?}");
         nodes[0].signal("-CONT");
         session.refresh().unwrap();
         assert_eq!(asked(&session, "SELECT count(*) FROM t WHERE g < 100"), [["10000"]]);
@@ -179,5 +185,25 @@ fn strangers_are_not_served() {
         let session = connect(Some("0123456789abcdef")).unwrap();
         session.query("CREATE TABLE t AS SELECT i FROM generate_series(1, 9) AS g(i)").unwrap();
         assert_eq!(asked(&session, "SELECT sum(i) FROM t"), [["45"]]);
+    });
+}
+
+#[test]
+fn another_version_is_refused_with_both_versions() {
+    with_room(|| {
+        let node = Node::start(&[]);
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let database = common::DATABASE.to_string();
+        let ask = Ask::Hold { database, version: "0.0.9 (protocol 0)".to_string(), change: None };
+        let refused = runtime.block_on(async {
+            let address = format!("http://{}", node.address);
+            let channel = tonic::transport::Endpoint::from_shared(address).unwrap();
+            let mut flight = FlightServiceClient::new(channel.connect().await.unwrap());
+            let ticket = Ticket { ticket: serde_json::to_vec(&ask).unwrap().into() };
+            flight.do_get(ticket).await.err().unwrap()
+        });
+        let theirs = refused.metadata().get(VERSION_HEADER).unwrap().to_str().unwrap();
+        assert_eq!(theirs, version());
+        assert!(refused.message().contains("0.0.9 (protocol 0)"), "{refused}");
     });
 }

@@ -90,10 +90,12 @@ impl Maker {
                 format!("SELECT {one}, {other} FROM {from} WHERE {condition}")
             }
             3 => format!(
-                "SELECT x, count(*) AS c FROM (SELECT {x} AS x FROM {from} WHERE {condition}) AS q GROUP BY x ORDER BY c DESC, x LIMIT 5"
+                "SELECT x, count(*) AS c FROM (SELECT {x} AS x FROM {from} WHERE {condition}) AS q \
+                 GROUP BY x ORDER BY c DESC, x LIMIT 5"
             ),
             4 => format!(
-                "SELECT k, n, sum(n) OVER (PARTITION BY n % 5 ORDER BY k, s, d, t) AS w, rank() OVER (ORDER BY n) FROM a WHERE {condition}"
+                "SELECT k, n, sum(n) OVER (PARTITION BY n % 5 ORDER BY k, s, d, t) AS w, \
+                 rank() OVER (ORDER BY n) FROM a WHERE {condition}"
             ),
             5 => {
                 format!("SELECT {x} AS x FROM a WHERE {condition} EXCEPT SELECT {} FROM b AS a", x)
@@ -102,7 +104,8 @@ impl Maker {
                 let (one, other) = (self.aggregate("a"), self.aggregate("a"));
                 let having = self.pick(&["", " HAVING count(*) > 2"]);
                 format!(
-                    "SELECT {x} AS x, {one}, {other} FROM {from} WHERE {condition} GROUP BY 1{having}"
+                    "SELECT {x} AS x, {one}, {other} FROM {from} WHERE {condition} \
+                     GROUP BY 1{having}"
                 )
             }
         }
@@ -113,7 +116,8 @@ fn rows(table: u64) -> String {
     let prime = [7919, 104_729, 1_299_709][table as usize];
     let count = [900, 400, 30][table as usize];
     format!(
-        "SELECT (i * {prime}) % 101 AS k, CASE WHEN i % 11 = 0 THEN NULL ELSE (i * 31) % 57 END AS n, \
+        "SELECT (i * {prime}) % 101 AS k, \
+         CASE WHEN i % 11 = 0 THEN NULL ELSE (i * 31) % 57 END AS n, \
          CASE WHEN i % 13 = 0 THEN NULL ELSE 's' || ((i * {prime}) % 37)::VARCHAR END AS s, \
          ((i * 17) % 400 / 4)::DECIMAL(9,2) AS d, (i % 64)::DOUBLE / 8 AS f, \
          DATE '2024-01-01' + (i % 250)::INTEGER AS t \

@@ -1,8 +1,9 @@
 //! A node's side of changes: the open transaction, and the log from which it is made again.
 //!
-//! The log of a database is a directory: `begin.json`, the steps as `N.json` with rows in `N.arrow`,
-//! and `prepared`, which is written last. A log without `prepared` is of a change that was not
-//! decided, since no coordinator was told that this node is ready; it is removed at the start.
+//! The log of a database is a directory: `begin.json`, the steps as `N.json` with their rows in
+//! `N.arrow`, and `prepared`, which is written last. A log without `prepared` is of a change that
+//! was not decided, since no coordinator was told that this node is ready. The node removes such a
+//! log when it starts.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

@@ -9,7 +9,7 @@
 //!    nodes commit.
 //!
 //! Nobody else has to remember anything. A coordinator that dies before the decision leaves
-//! prepared nodes, of which [`Cluster::recover`](crate::Cluster::recover) asks the decider: a number
+//! prepared nodes. [`Cluster::recover`](crate::Cluster::recover) asks the decider then: a number
 //! that its table lacks is not going to be there, since the decider drops the change first. A node
 //! that dies after it has prepared carries the change out again from its log when it starts.
 //!

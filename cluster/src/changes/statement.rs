@@ -169,7 +169,7 @@ impl Change {
             "create" => create(reader, cut),
             "drop" => drop_table(reader),
             "alter" => alter(reader).map(Some),
-            "copy" if reader.has("from") => copy(reader).map(Some),
+            "copy" if !reader.is("(") => copy(reader),
             "merge" | "begin" | "start" | "commit" | "rollback" | "abort" | "savepoint"
             | "import" | "export" | "checkpoint" | "comment" | "attach" | "detach" | "load"
             | "vacuum" | "clone" => refused(first.to_uppercase()),
@@ -297,8 +297,11 @@ fn alter(mut reader: Reader<'_>) -> Result<Change> {
 }
 
 /// COPY t FROM 'file': the coordinator reads the file, and deals its rows out.
-fn copy(mut reader: Reader<'_>) -> Result<Change> {
+fn copy(mut reader: Reader<'_>) -> Result<Option<Change>> {
     let table = reader.table()?;
+    if reader.is("to") {
+        return Ok(None);
+    }
     if !reader.take("from") {
         return refused("this form of COPY");
     }
@@ -309,7 +312,7 @@ fn copy(mut reader: Reader<'_>) -> Result<Change> {
     if !reader.rest().is_empty() {
         return refused("options of COPY; write INSERT INTO t SELECT ... FROM read_csv(...)");
     }
-    Ok(Change::Insert { table, columns: Vec::new(), query })
+    Ok(Some(Change::Insert { table, columns: Vec::new(), query }))
 }
 
 #[cfg(test)]
@@ -364,6 +367,7 @@ mod tests {
             "CREATE TEMP TABLE x AS SELECT 1",
             "EXPLAIN SELECT 1",
             "COPY t TO 'x.csv'",
+            "COPY (SELECT * FROM t) TO 'x.csv'",
         ] {
             assert_eq!(read(sql).unwrap(), None, "{sql}");
         }
