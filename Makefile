@@ -54,6 +54,7 @@ build: tools ## Everything: command line, Python package, examples
 check: ## Formatting, layers, style
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path tests/slt/Cargo.toml
+	cargo fmt --check --manifest-path cluster/Cargo.toml
 	python3 tools/check_layers.py
 	python3 tools/check_style.py
 	python3 tools/check_english.py
@@ -97,6 +98,16 @@ test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 .PHONY: test-server
 test-server: build ## The server, with psql and psycopg as its clients
 	tools/with_memory.sh $(PY) -m pytest -q tests/server
+
+# A workspace of its own: see cluster/Cargo.toml.
+.PHONY: cluster
+cluster: tools ## The programs of a cluster: swingdb-node, swingdb-cluster (docs/cluster.md)
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cluster cargo build --release --locked --manifest-path cluster/Cargo.toml
+
+.PHONY: test-cluster
+test-cluster: tools ## A cluster's tests, with nodes as processes of this machine that are killed
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cluster tools/with_memory.sh \
+		cargo test --locked --manifest-path cluster/Cargo.toml -- --test-threads=2
 
 .PHONY: test-slt
 test-slt: build ## SQL files of tests/sql, or others: make test-slt SUITE=dir KNOWN=tests/sql/known/duckdb.txt

@@ -117,6 +117,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "session",
         "execute",
         "connection",
+        "extend",
     ),
 }
 # For each crate whose files are looked at: how many are in a cycle without a reason. Write the

@@ -69,6 +69,11 @@ impl Database {
 }
 
 impl Connection {
+    /// The session itself.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// The database this session was opened on.
     pub fn database(&self) -> &Database {
         self.session.database()

@@ -16,6 +16,7 @@ mod admin;
 mod connection;
 mod database;
 mod execute;
+mod extend;
 mod session;
 mod sqlstate;
 

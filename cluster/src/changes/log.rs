@@ -1,0 +1,385 @@
+//! A node's side of changes: the open transaction, and the log from which it is made again.
+//!
+//! The log of a database is a directory: `begin.json`, the steps as `N.json` with their rows in
+//! `N.arrow`, and `prepared`, which is written last. A log without `prepared` is of a change that
+//! was not decided, since no coordinator was told that this node is ready. The node removes such a
+//! log when it starts.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::reader::FileReader;
+use arrow::ipc::writer::FileWriter;
+use parking_lot::Mutex;
+use swingdb::{Connection, Database};
+
+use crate::catalog;
+use crate::changes::{Begin, Standing, Step};
+use crate::cut::SCHEMA;
+use crate::error::{Error, Result};
+use crate::node::Hold;
+
+/// The name under which a transaction sees rows that arrived.
+const ROWS: &str = "__swingdb_cluster_rows";
+
+/// The databases that a node writes.
+pub struct Changes {
+    writers: HashMap<String, Writer>,
+}
+
+/// A database that the node owns.
+struct Writer {
+    home: Option<PathBuf>,
+    name: String,
+    database: Database,
+    log: PathBuf,
+    open: Mutex<Option<Open>>,
+    /// The state before the last change, until all nodes have committed it.
+    kept: Mutex<Option<Arc<Hold>>>,
+}
+
+/// A change that is not committed yet.
+struct Open {
+    begin: Begin,
+    connection: Connection,
+    steps: usize,
+    is_prepared: bool,
+}
+
+fn storage(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    move |error| Error::Unsupported(format!("the change log {}: {error}", path.display()))
+}
+
+impl Changes {
+    /// Opens databases to write, and takes up what was prepared when the node ended.
+    pub fn open(home: Option<&Path>, names: &[String]) -> Result<Self> {
+        let mut writers = HashMap::new();
+        for name in names {
+            let database = match home {
+                Some(home) => Database::open_in(home, name)?,
+                None => Database::open(name)?,
+            };
+            database.connect().query(catalog::MADE_BY)?;
+            database.share()?;
+            let log = log_directory(home, name)?;
+            let writer = Writer {
+                home: home.map(Path::to_path_buf),
+                name: name.clone(),
+                database,
+                log,
+                open: Mutex::default(),
+                kept: Mutex::default(),
+            };
+            writer.take_up()?;
+            writers.insert(name.clone(), writer);
+        }
+        Ok(Self { writers })
+    }
+
+    fn writer(&self, database: &str) -> Result<&Writer> {
+        self.writers.get(database).ok_or_else(|| {
+            Error::Unsupported(format!(
+                "changing database {database:?}, which this node only reads; start it with --write"
+            ))
+        })
+    }
+
+    /// The state after change `number`, if it is the one before the last.
+    pub fn kept(&self, database: &str, number: u64) -> Option<Arc<Hold>> {
+        let kept = self.writers.get(database)?.kept.lock().clone()?;
+        (kept.change == number).then_some(kept)
+    }
+
+    /// Opens the transaction of a change.
+    pub fn begin(&self, begin: &Begin) -> Result<()> {
+        self.writer(&begin.database)?.begin(begin)
+    }
+
+    /// Carries out a step; the number of rows that changed.
+    pub fn step(&self, database: &str, number: u64, step: &Step, rows: Rows) -> Result<u64> {
+        self.writer(database)?.step(number, step, rows)
+    }
+
+    /// Makes sure that the change can be committed, whatever happens.
+    pub fn prepare(&self, database: &str, number: u64) -> Result<()> {
+        self.writer(database)?.prepare(number)
+    }
+
+    /// Commits a change; nothing happens if it is committed already.
+    pub fn commit(&self, database: &str, number: u64) -> Result<()> {
+        self.writer(database)?.commit(number)
+    }
+
+    /// Drops a change; an error if it is committed already.
+    pub fn abort(&self, database: &str, number: u64) -> Result<()> {
+        self.writer(database)?.abort(number)
+    }
+
+    /// All nodes have committed a change: the state before it is not needed any more.
+    pub fn finish(&self, database: &str, number: u64) -> Result<()> {
+        let mut kept = self.writer(database)?.kept.lock();
+        if kept.as_ref().is_some_and(|kept| kept.change < number) {
+            *kept = None;
+        }
+        Ok(())
+    }
+
+    /// What is known of changes.
+    pub fn standing(&self, database: &str) -> Result<Standing> {
+        let writer = self.writer(database)?;
+        let open = writer.open.lock();
+        Ok(Standing {
+            last: catalog::change(&writer.database.connect())?,
+            open: open.as_ref().map(|open| open.begin.clone()),
+            is_prepared: open.as_ref().is_some_and(|open| open.is_prepared),
+        })
+    }
+}
+
+/// Rows of a step.
+pub type Rows = Option<(SchemaRef, Vec<RecordBatch>)>;
+
+/// Where the log of a database is: beside the database, so that it lasts as long as that does.
+fn log_directory(home: Option<&Path>, name: &str) -> Result<PathBuf> {
+    let home = match (home, std::env::var_os("SWINGDB_HOME")) {
+        (Some(home), _) => home.to_path_buf(),
+        (None, Some(home)) => PathBuf::from(home),
+        (None, None) => {
+            let user = std::fs::metadata("/proc/self").map_err(storage(Path::new("/proc/self")))?;
+            PathBuf::from(format!(
+                "/dev/shm/swingdb-{}",
+                std::os::unix::fs::MetadataExt::uid(&user)
+            ))
+        }
+    };
+    // Outside of the namespace's folder, in which every file has a meaning.
+    let mut beside = home.into_os_string();
+    beside.push("-cluster");
+    Ok(PathBuf::from(beside).join(name))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::create(&new).map_err(storage(&new))?;
+    file.write_all(bytes).map_err(storage(&new))?;
+    file.sync_all().map_err(storage(&new))?;
+    fs::rename(&new, path).map_err(storage(path))?;
+    if let Some(folder) = path.parent() {
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(storage(folder))?;
+    }
+    Ok(())
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+    let bytes = fs::read(path).map_err(storage(path))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Error::Unsupported(format!("the change log {}: {error}", path.display())))
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|error| Error::Unsupported(error.to_string()))
+}
+
+impl Writer {
+    /// Carries out again what was prepared; forgets what was not.
+    fn take_up(&self) -> Result<()> {
+        if !self.log.exists() {
+            return Ok(());
+        }
+        if !self.log.join("prepared").exists() {
+            return self.forget();
+        }
+        let begin = read::<Begin>(&self.log.join("begin.json"))?;
+        let connection = self.database.connect();
+        if catalog::has_change(&connection, begin.number)? {
+            self.database.share()?;
+            return self.forget();
+        }
+        connection.begin()?;
+        let mut steps = 0;
+        while self.log.join(format!("{steps}.json")).exists() {
+            let step = read::<Step>(&self.log.join(format!("{steps}.json")))?;
+            carry_out(&connection, &step, self.read_rows(steps)?)?;
+            steps += 1;
+        }
+        note(&connection, begin.number)?;
+        *self.open.lock() = Some(Open { begin, connection, steps, is_prepared: true });
+        Ok(())
+    }
+
+    fn forget(&self) -> Result<()> {
+        // First of all the file that makes it a change.
+        for file in ["prepared", "begin.json"] {
+            match fs::remove_file(self.log.join(file)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(storage(&self.log)(error));
+                }
+                _ => {}
+            }
+        }
+        match fs::remove_dir_all(&self.log) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(storage(&self.log)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&self, begin: &Begin) -> Result<()> {
+        let mut open = self.open.lock();
+        if let Some(open) = open.as_ref() {
+            return Err(Error::Unsupported(format!(
+                "two changes at a time: change {} is open on database {}; if its coordinator is \
+                 gone, Cluster::recover settles it",
+                open.begin.number, self.name
+            )));
+        }
+        let connection = self.database.connect();
+        let last = catalog::change(&connection)?;
+        if last + 1 != begin.number {
+            return Err(Error::Unsupported(format!(
+                "change {} of database {}, whose last change is {last}",
+                begin.number, self.name
+            )));
+        }
+        self.forget()?;
+        fs::create_dir_all(&self.log).map_err(storage(&self.log))?;
+        write(&self.log.join("begin.json"), &json(begin)?)?;
+        connection.begin()?;
+        *open = Some(Open { begin: begin.clone(), connection, steps: 0, is_prepared: false });
+        Ok(())
+    }
+
+    fn step(&self, number: u64, step: &Step, rows: Rows) -> Result<u64> {
+        let mut open = self.open.lock();
+        let open = opened(&mut open, number)?;
+        if open.is_prepared {
+            return Err(Error::Unsupported(format!("steps of change {number}: it is prepared")));
+        }
+        if let Some((schema, batches)) = &rows {
+            self.write_rows(open.steps, schema, batches)?;
+        }
+        write(&self.log.join(format!("{}.json", open.steps)), &json(step)?)?;
+        open.steps += 1;
+        carry_out(&open.connection, step, rows)
+    }
+
+    fn write_rows(&self, step: usize, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<()> {
+        let path = self.log.join(format!("{step}.arrow"));
+        let file = File::create(&path).map_err(storage(&path))?;
+        let mut writer = FileWriter::try_new(file, schema)?;
+        for batch in batches {
+            writer.write(batch)?;
+        }
+        writer.finish()?;
+        writer.get_ref().sync_all().map_err(storage(&path))
+    }
+
+    fn read_rows(&self, step: usize) -> Result<Rows> {
+        let path = self.log.join(format!("{step}.arrow"));
+        if !path.exists() {
+            return Ok(None);
+        }
+        let reader = FileReader::try_new(File::open(&path).map_err(storage(&path))?, None)?;
+        let schema = reader.schema();
+        Ok(Some((schema, reader.collect::<Result<Vec<_>, _>>()?)))
+    }
+
+    fn prepare(&self, number: u64) -> Result<()> {
+        let mut open = self.open.lock();
+        let open = opened(&mut open, number)?;
+        if !open.is_prepared {
+            note(&open.connection, number)?;
+            write(&self.log.join("prepared"), b"")?;
+            open.is_prepared = true;
+        }
+        Ok(())
+    }
+
+    fn commit(&self, number: u64) -> Result<()> {
+        let mut place = self.open.lock();
+        if catalog::has_change(&self.database.connect(), number)? {
+            self.database.share()?;
+            return Ok(());
+        }
+        let open = opened(&mut place, number)?;
+        if !open.is_prepared {
+            return Err(Error::Unsupported(format!("change {number} without preparing it")));
+        }
+        let before = match &self.home {
+            Some(home) => Database::snapshot_in(home, &self.name)?,
+            None => Database::snapshot(&self.name)?,
+        };
+        *self.kept.lock() = Some(Arc::new(Hold::of(&before)?));
+        open.connection.commit()?;
+        *place = None;
+        self.database.share()?;
+        self.forget()
+    }
+
+    fn abort(&self, number: u64) -> Result<()> {
+        let mut place = self.open.lock();
+        if catalog::has_change(&self.database.connect(), number)? {
+            return Err(Error::Unsupported(format!("dropping change {number}: it is committed")));
+        }
+        if place.as_ref().is_some_and(|open| open.begin.number == number) {
+            // First the log: after a crash the change must not come back.
+            self.forget()?;
+            if let Some(open) = place.take() {
+                open.connection.rollback()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn opened(place: &mut Option<Open>, number: u64) -> Result<&mut Open> {
+    match place {
+        Some(open) if open.begin.number == number => Ok(open),
+        _ => Err(Error::Unsupported(format!("change {number}, which is not open on this node"))),
+    }
+}
+
+fn carry_out(connection: &Connection, step: &Step, rows: Rows) -> Result<u64> {
+    match step {
+        Step::Statement { sql } => Ok(connection.query(sql)?.rows_changed().unwrap_or(0)),
+        Step::Cut { table, cut } => {
+            let name = table.replace('\'', "''");
+            connection.query(&format!("DELETE FROM {SCHEMA}.tables WHERE name = '{name}'"))?;
+            if let Some(cut) = cut {
+                let cut = cut.replace('\'', "''");
+                let sql = format!("INSERT INTO {SCHEMA}.tables VALUES ('{name}', '{cut}')");
+                connection.query(&sql)?;
+            }
+            Ok(0)
+        }
+        Step::Rows { table, columns } => {
+            let Some((schema, batches)) = rows else { return Ok(0) };
+            connection.register(ROWS, schema, batches)?;
+            let columns = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>();
+            let sql = format!(
+                "INSERT INTO {} ({}) SELECT * FROM {ROWS}",
+                quoted(table),
+                columns.join(", ")
+            );
+            let added = connection.query(&sql);
+            connection.deregister(ROWS);
+            Ok(added?.rows_changed().unwrap_or(0))
+        }
+    }
+}
+
+fn note(connection: &Connection, number: u64) -> Result<()> {
+    connection.query(&format!("INSERT INTO {SCHEMA}.changes VALUES ({number})"))?;
+    Ok(())
+}
+
+/// A name as SQL writes it.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -1,0 +1,93 @@
+//! Changes of the whole cluster: on all nodes, or on none.
+//!
+//! A change has a number, one more than that of the last. It goes in two phases:
+//!
+//! 1. Each node carries the change out in a transaction that it does not commit. Before it answers
+//!    "prepared", the statements and rows of the change are on its disk ([`log`]).
+//! 2. One of the nodes, the *decider*, commits. That commit is the decision: its transaction also
+//!    writes the change's number into the decider's table `swingdb_cluster.changes`. Then the other
+//!    nodes commit.
+//!
+//! Nobody else has to remember anything. A coordinator that dies before the decision leaves
+//! prepared nodes. [`Cluster::recover`](crate::Cluster::recover) asks the decider then: a number
+//! that its table lacks is not going to be there, since the decider drops the change first. A node
+//! that dies after it has prepared carries the change out again from its log when it starts.
+//!
+//! Until all nodes have committed, each keeps the state before the change, and a session that finds
+//! nodes of different changes asks for the older of the two.
+
+pub mod coordinator;
+pub mod log;
+pub mod statement;
+
+use serde::{Deserialize, Serialize};
+
+/// What a coordinator asks of a node's transaction.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Step {
+    /// Runs a statement.
+    Statement {
+        /// Its text.
+        sql: String,
+    },
+    /// Says how a table is cut.
+    Cut {
+        /// The table.
+        table: String,
+        /// The cut as JSON; `None`: the table is gone.
+        cut: Option<String>,
+    },
+    /// Adds rows; they follow as batches.
+    Rows {
+        /// The table.
+        table: String,
+        /// The columns that the rows have, in order.
+        columns: Vec<String>,
+    },
+}
+
+/// The beginning of a change at a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Begin {
+    /// The database.
+    pub database: String,
+    /// The number of the change.
+    pub number: u64,
+    /// The address of the node that decides.
+    pub decider: String,
+    /// That node's database.
+    pub decider_database: String,
+    /// Whether this is the decider.
+    pub decides: bool,
+}
+
+/// A step of a change.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Next {
+    /// The database.
+    pub database: String,
+    /// The number of the change.
+    pub number: u64,
+    /// The step.
+    pub step: Step,
+}
+
+/// A question about a change, or an order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Which {
+    /// The database.
+    pub database: String,
+    /// The number of the change.
+    pub number: u64,
+}
+
+/// What a node knows of the changes of a database.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Standing {
+    /// The last change that it has committed.
+    pub last: u64,
+    /// The change that is prepared, or begun.
+    pub open: Option<Begin>,
+    /// Whether it is prepared.
+    pub is_prepared: bool,
+}

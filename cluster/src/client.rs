@@ -1,0 +1,333 @@
+//! How nodes are reached: [`Client`]. Every error names the node.
+//!
+//! Connections are kept. A node that does not answer the network's own pings for
+//! [`Limits::silence`] is lost, also in the middle of a result.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
+use arrow_flight::error::FlightError;
+use arrow_flight::flight_service_client::FlightServiceClient;
+use arrow_flight::{Action, FlightData, FlightDescriptor, Ticket};
+use async_trait::async_trait;
+use datafusion::common::DataFusionError;
+use datafusion_distributed::{ChannelResolver, WorkerChannel, grpc};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
+use tonic::codegen::InterceptedService;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status, Streaming};
+use url::Url;
+
+use crate::error::{Error, Result};
+use crate::wire::{Ask, Held, Scan, TOKEN_HEADER, version};
+
+/// The largest message: schemas with statistics of many tables, wide batches.
+pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
+
+/// How long nodes may take.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// To accept a connection.
+    pub connect: Duration,
+    /// To answer a question that needs no rows to be read.
+    pub answer: Duration,
+    /// Without any sign of life while something is awaited.
+    pub silence: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self { connect: seconds(5), answer: seconds(10), silence: seconds(10) }
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Clone)]
+pub struct Client {
+    token: Option<MetadataValue<Ascii>>,
+    limits: Limits,
+    channels: Arc<Mutex<HashMap<String, Channel>>>,
+    /// The runtime whose threads serve connections; `None`: that of who asks first.
+    network: Option<Handle>,
+}
+
+/// Shows the secret.
+#[derive(Clone)]
+pub struct ShowToken(Option<MetadataValue<Ascii>>);
+
+impl Interceptor for ShowToken {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(token) = &self.0 {
+            request.metadata_mut().insert(TOKEN_HEADER, token.clone());
+        }
+        Ok(request)
+    }
+}
+
+type Flight = FlightServiceClient<InterceptedService<Channel, ShowToken>>;
+
+/// A snapshot at a node; the node keeps it until this is dropped.
+pub struct Kept {
+    /// What the node says of it.
+    pub held: Held,
+    _stream: Streaming<FlightData>,
+}
+
+impl Client {
+    /// A client that shows `token`.
+    pub fn new(token: Option<&str>, limits: Limits) -> Result<Self> {
+        let token = token
+            .map(MetadataValue::try_from)
+            .transpose()
+            .map_err(|_| Error::Unsupported("a token with characters beyond ASCII".to_string()))?;
+        Ok(Self { token, limits, channels: Arc::default(), network: None })
+    }
+
+    /// The same client, with its connections on the threads of a runtime which does nothing else
+    /// that takes long.
+    pub fn on(self, network: Handle) -> Self {
+        Self { network: Some(network), ..self }
+    }
+
+    /// How long nodes may take.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    async fn channel(&self, node: &str) -> Result<Channel> {
+        if let Some(known) = self.channels.lock().get(node) {
+            return Ok(known.clone());
+        }
+        let address = || Error::Address { address: node.to_string() };
+        let endpoint = Endpoint::from_shared(format!("http://{node}")).map_err(|_| address())?;
+        let endpoint = endpoint
+            .connect_timeout(self.limits.connect)
+            .http2_keep_alive_interval(self.limits.silence / 2)
+            .keep_alive_timeout(self.limits.silence / 2)
+            .keep_alive_while_idle(true)
+            .tcp_nodelay(true);
+        let connected = match &self.network {
+            None => endpoint.connect().await,
+            Some(network) => {
+                let work = network.spawn(async move { endpoint.connect().await });
+                work.await.map_err(|error| lost(node, error.to_string()))?
+            }
+        };
+        let channel = connected.map_err(|error| lost(node, with_causes(&error)))?;
+        self.channels.lock().insert(node.to_string(), channel.clone());
+        Ok(channel)
+    }
+
+    async fn flight(&self, node: &str) -> Result<Flight> {
+        let channel = self.channel(node).await?;
+        let flight = FlightServiceClient::with_interceptor(channel, ShowToken(self.token.clone()));
+        let flight = flight.max_decoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(flight.max_encoding_message_size(MAX_MESSAGE_BYTES))
+    }
+
+    /// The error for a node's answer; a connection that broke is not used again.
+    fn failed(&self, node: &str, status: &Status) -> Error {
+        let error = of_status(node, status);
+        if matches!(error, Error::NodeLost { .. }) {
+            self.channels.lock().remove(node);
+        }
+        error
+    }
+
+    async fn in_time<T>(&self, node: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let limit = self.limits.answer;
+        match tokio::time::timeout(limit, work).await {
+            Ok(done) => done,
+            Err(_) => {
+                self.channels.lock().remove(node);
+                Err(Error::NodeSlow { node: node.to_string(), seconds: limit.as_secs_f64() })
+            }
+        }
+    }
+
+    /// Takes a snapshot at a node.
+    pub async fn hold(&self, node: &str, database: &str, change: Option<u64>) -> Result<Kept> {
+        self.in_time(node, async {
+            let ask = Ask::Hold { database: database.to_string(), version: version(), change };
+            let answer = self.flight(node).await?.do_get(ticket(&ask)).await;
+            let mut stream = answer.map_err(|status| self.failed(node, &status))?.into_inner();
+            let first = stream.message().await.map_err(|status| self.failed(node, &status))?;
+            let first = first.ok_or_else(|| lost(node, "the stream ended".to_string()))?;
+            let held = read_answer(node, &first.app_metadata)?;
+            Ok(Kept { held, _stream: stream })
+        })
+        .await
+    }
+
+    /// The rows of a scan at a node.
+    pub async fn scan(
+        &self,
+        node: &str,
+        scan: &Scan,
+        schema: SchemaRef,
+    ) -> Result<BoxStream<'static, Result<RecordBatch, DataFusionError>>> {
+        let mut flight = self.flight(node).await?;
+        let answer = flight.do_get(ticket(&Ask::Scan(scan.clone()))).await;
+        let stream = answer.map_err(|status| self.failed(node, &status))?.into_inner();
+        let rows = FlightRecordBatchStream::new_from_flight_data(
+            stream.map_err(|status| FlightError::Tonic(Box::new(status))),
+        );
+        let (node, client) = (node.to_string(), self.clone());
+        let rows = rows.map(move |batch| {
+            let batch = batch.map_err(|error| match error {
+                FlightError::Tonic(status) => client.failed(&node, &status),
+                other => lost(&node, other.to_string()),
+            })?;
+            // Names and metadata of columns are the asker's; types must be the same.
+            Ok(RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())?)
+        });
+        Ok(rows.boxed())
+    }
+
+    /// Asks a node to do something.
+    pub async fn act<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        node: &str,
+        kind: &str,
+        question: &Q,
+    ) -> Result<A> {
+        self.act_within(node, kind, question, self.limits.answer).await
+    }
+
+    /// As [`act`](Self::act), with another limit of time.
+    pub async fn act_within<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        node: &str,
+        kind: &str,
+        question: &Q,
+        limit: Duration,
+    ) -> Result<A> {
+        let patient =
+            Self { limits: Limits { answer: limit, ..self.limits.clone() }, ..self.clone() };
+        patient
+            .in_time(node, async {
+                let body = serde_json::to_vec(question).map_err(|error| bad(node, &error))?;
+                let action = Action { r#type: kind.to_string(), body: body.into() };
+                let answer = self.flight(node).await?.do_action(action).await;
+                let mut stream = answer.map_err(|status| self.failed(node, &status))?.into_inner();
+                let first = stream.message().await.map_err(|status| self.failed(node, &status))?;
+                let first = first.ok_or_else(|| lost(node, "the stream ended".to_string()))?;
+                read_answer(node, &first.body)
+            })
+            .await
+    }
+
+    /// Sends rows to a node, with a message in front; the node's answer.
+    pub async fn put<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        node: &str,
+        question: &Q,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+    ) -> Result<A> {
+        let said = serde_json::to_vec(question).map_err(|error| bad(node, &error))?;
+        let descriptor = FlightDescriptor::new_cmd(said);
+        let rows = FlightDataEncoderBuilder::new()
+            .with_dictionary_handling(DictionaryHandling::Resend)
+            .with_schema(schema)
+            .with_flight_descriptor(Some(descriptor))
+            .build(stream::iter(batches.into_iter().map(Ok)))
+            .filter_map(|data| std::future::ready(data.ok()));
+        let answer = self.flight(node).await?.do_put(rows).await;
+        let mut stream = answer.map_err(|status| self.failed(node, &status))?.into_inner();
+        let first = stream.message().await.map_err(|status| self.failed(node, &status))?;
+        let first = first.ok_or_else(|| lost(node, "the stream ended".to_string()))?;
+        read_answer(node, &first.app_metadata)
+    }
+}
+
+#[async_trait]
+impl ChannelResolver for Client {
+    async fn get_worker_client_for_url(
+        &self,
+        url: &Url,
+    ) -> Result<Box<dyn WorkerChannel>, DataFusionError> {
+        let node = node_of(url);
+        let channel = self.channel(&node).await?;
+        Ok(grpc::create_worker_client(grpc::BoxCloneSyncChannel::new(channel)))
+    }
+}
+
+/// The address of a node as a URL.
+pub fn url_of(node: &str) -> Result<Url> {
+    let url = Url::parse(&format!("http://{node}"));
+    url.map_err(|_| Error::Address { address: node.to_string() })
+}
+
+/// The node of a URL.
+fn node_of(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    format!("{host}:{}", url.port_or_known_default().unwrap_or(80))
+}
+
+fn ticket(ask: &Ask) -> Ticket {
+    // Messages of this crate have only fields that JSON can write.
+    Ticket { ticket: serde_json::to_vec(ask).unwrap_or_default().into() }
+}
+
+fn bad(node: &str, error: &serde_json::Error) -> Error {
+    Error::NodeFailed { node: node.to_string(), message: format!("not understood: {error}") }
+}
+
+fn read_answer<A: DeserializeOwned>(node: &str, bytes: &[u8]) -> Result<A> {
+    serde_json::from_slice(bytes).map_err(|error| bad(node, &error))
+}
+
+/// A node that is not there.
+pub fn lost(node: &str, message: String) -> Error {
+    Error::NodeLost { node: node.to_string(), message }
+}
+
+/// The metadata in which a node says its version when it refuses another.
+pub const VERSION_HEADER: &str = "x-swingdb-version";
+
+fn of_status(node: &str, status: &Status) -> Error {
+    let (node, message) = (node.to_string(), status.message().to_string());
+    let theirs = status.metadata().get(VERSION_HEADER).and_then(|value| value.to_str().ok());
+    if let Some(theirs) = theirs {
+        return Error::NodeVersion { node, theirs: theirs.to_string(), ours: version() };
+    }
+    // What the network says has a cause, what the node says has none.
+    let cause = std::error::Error::source(status).map(with_causes);
+    match (status.code(), cause) {
+        (Code::Unavailable | Code::Cancelled | Code::Unknown, Some(cause)) => {
+            Error::NodeLost { node, message: cause }
+        }
+        (Code::Unavailable, None) => Error::NodeLost { node, message },
+        (Code::DeadlineExceeded, _) => Error::NodeLost { node, message },
+        (Code::Unimplemented, _) => {
+            let theirs = "another version".to_string();
+            Error::NodeVersion { node, theirs, ours: version() }
+        }
+        _ => Error::NodeFailed { node, message },
+    }
+}
+
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}

@@ -1,0 +1,38 @@
+//! A cluster: shards of tables on several machines, each with its own SwingDB, read as one table.
+//!
+//! Each machine runs `swingdb-node` ([`node`]). A program opens a [`Cluster`] of their addresses,
+//! and a [`Session`] on it sees the tables of all nodes, at one state of all.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`error`] | what goes wrong, with the node that is to blame |
+//! | [`cut`] | how rows are dealt out to nodes |
+//! | [`wire`] | messages between coordinator and nodes |
+//! | [`client`] | connections, limits of time |
+//! | [`catalog`] | what a node's database knows of the cluster |
+//! | [`scan`] | tables and their shards in plans |
+//! | [`functions`] | functions of plans that carry something besides their names |
+//! | [`planner`] | which parts of a plan run where |
+//! | [`node`] | the server |
+//! | [`changes`] | changes of all nodes or none |
+//! | [`cluster`], [`session`] | the coordinator |
+
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+pub mod changes;
+pub mod client;
+pub mod cluster;
+pub mod cut;
+pub mod error;
+pub mod functions;
+pub mod node;
+pub mod planner;
+pub mod scan;
+pub mod session;
+pub mod wire;
+
+pub use cluster::{Cluster, Options};
+pub use cut::Cut;
+pub use error::{Error, Result};
+pub use session::{Rows, Session};

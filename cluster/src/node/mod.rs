@@ -1,0 +1,174 @@
+//! A node: serves snapshots of the databases of its machine to coordinators and other nodes.
+//!
+//! A snapshot lives as long as the stream that it was asked for by: it ends with the coordinator,
+//! however that dies. Parts of plans run here (`datafusion-distributed`'s worker); they read the
+//! snapshots of this node by their numbers, and those of other nodes over the network.
+
+pub mod aside;
+pub mod options;
+pub mod service;
+pub mod worker;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::common::Constraint;
+use parking_lot::Mutex;
+use swingdb::{Connection, Database};
+
+use crate::catalog;
+use crate::changes::log::Changes;
+use crate::error::{Error, Result};
+use crate::wire::{self, Held, HeldTable, schema_bytes, statistics_bytes};
+
+/// The state of a node's process.
+pub struct Node {
+    /// Identifies this process to everybody: a scan on it is a local one.
+    pub process: String,
+    home: Option<PathBuf>,
+    token: Option<String>,
+    holds: Mutex<HashMap<u64, Arc<Hold>>>,
+    next: AtomicU64,
+    /// The databases that this node writes, and what is prepared in them.
+    pub changes: Changes,
+}
+
+/// A snapshot that somebody has.
+pub struct Hold {
+    /// A session that reads it.
+    pub connection: Connection,
+    /// The change of the cluster that it shows.
+    pub change: u64,
+}
+
+/// The right to read a snapshot of a node; it ends with its drop.
+pub struct HoldGuard {
+    node: Arc<Node>,
+    number: u64,
+}
+
+impl Drop for HoldGuard {
+    fn drop(&mut self) {
+        self.node.holds.lock().remove(&self.number);
+    }
+}
+
+impl Node {
+    /// A node for the databases of a namespace. `writes` names those that it owns and changes.
+    pub fn new(home: Option<PathBuf>, token: Option<String>, writes: &[String]) -> Result<Self> {
+        let process = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+        let (holds, next) = (Mutex::default(), AtomicU64::new(1));
+        let changes = Changes::open(home.as_deref(), writes)?;
+        Ok(Self { process, home, token, holds, next, changes })
+    }
+
+    /// The secret that this node asks for, and shows to other nodes.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// Takes a snapshot of a database; of the state after `change` where that is asked for.
+    pub fn hold(
+        self: &Arc<Self>,
+        database: &str,
+        change: Option<u64>,
+    ) -> Result<(HoldGuard, Held)> {
+        let hold = match change {
+            None => Arc::new(self.newest(database)?),
+            Some(change) => match self.changes.kept(database, change) {
+                Some(kept) => kept,
+                None => {
+                    let newest = self.newest(database)?;
+                    if newest.change != change {
+                        return Err(Error::Unsupported(format!(
+                            "the state after change {change} of database {database}; the newest is \
+                             after {}",
+                            newest.change
+                        )));
+                    }
+                    Arc::new(newest)
+                }
+            },
+        };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.holds.lock().insert(number, Arc::clone(&hold));
+        let guard = HoldGuard { node: Arc::clone(self), number };
+        let held = self.describe(number, &hold)?;
+        Ok((guard, held))
+    }
+
+    /// The newest shared state of a database.
+    pub fn newest(&self, database: &str) -> Result<Hold> {
+        let snapshot = match &self.home {
+            Some(home) => Database::snapshot_in(home, database)?,
+            None => Database::snapshot(database)?,
+        };
+        Hold::of(&snapshot)
+    }
+
+    /// The snapshot of a number.
+    pub fn held(&self, number: u64) -> Result<Arc<Hold>> {
+        let found = self.holds.lock().get(&number).cloned();
+        found.ok_or_else(|| {
+            Error::Unsupported(format!("snapshot {number}, which this node does not hold any more"))
+        })
+    }
+
+    /// How many snapshots are held.
+    pub fn holds(&self) -> usize {
+        self.holds.lock().len()
+    }
+
+    fn describe(&self, number: u64, hold: &Hold) -> Result<Held> {
+        let connection = &hold.connection;
+        let cuts = catalog::cuts(connection)?;
+        let mut tables = Vec::new();
+        for name in catalog::tables(connection)? {
+            let provider = connection.table_provider("main", &name)?;
+            let keys = provider.constraints().into_iter().flat_map(|all| all.iter());
+            let primary_key = keys.clone().find_map(|constraint| match constraint {
+                Constraint::PrimaryKey(columns) => Some(columns.clone()),
+                Constraint::Unique(_) => None,
+            });
+            let statistics = provider
+                .statistics()
+                .unwrap_or_else(|| datafusion::common::Statistics::new_unknown(&provider.schema()));
+            tables.push(HeldTable {
+                schema: schema_bytes(&provider.schema()),
+                statistics: statistics_bytes(&statistics),
+                primary_key: primary_key.unwrap_or_default(),
+                cut: cuts.get(&name).cloned().unwrap_or_default(),
+                name,
+            });
+        }
+        Ok(Held {
+            hold: number,
+            process: self.process.clone(),
+            epoch: connection.database().epoch().unwrap_or(0),
+            change: hold.change,
+            tables,
+            definitions: catalog::definitions(connection)?,
+        })
+    }
+}
+
+impl Hold {
+    /// A session on a snapshot.
+    pub fn of(snapshot: &Database) -> Result<Self> {
+        let connection = snapshot.connect();
+        connection.set_read_only("nodes serve snapshots");
+        let change = catalog::change(&connection)?;
+        Ok(Self { connection, change })
+    }
+}
+
+/// Whether two versions can work with each other.
+pub fn check_version(theirs: &str) -> std::result::Result<(), String> {
+    let ours = wire::version();
+    match theirs == ours {
+        true => Ok(()),
+        false => Err(ours),
+    }
+}

@@ -1,0 +1,302 @@
+//! What a node answers over Arrow Flight: snapshots, scans, and the steps of changes.
+
+use std::sync::Arc;
+
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
+use arrow_flight::error::FlightError;
+use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo,
+    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
+};
+use datafusion::physical_plan::execute_stream;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use subtle::ConstantTimeEq;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::channel;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::{Code, Request, Response, Status, Streaming};
+
+use crate::changes::{Begin, Next, Which};
+use crate::client::{MAX_MESSAGE_BYTES, VERSION_HEADER};
+use crate::error::{Error, Result};
+use crate::node::{HoldGuard, Node, check_version};
+use crate::scan::plan_at;
+use crate::wire::{Ask, Scan, TOKEN_HEADER};
+
+/// Rows of a step, at most, in memory at a node.
+const MAX_STEP_BATCHES: usize = 4096;
+/// Batches of a scan that wait for the network.
+const QUEUE: usize = 4;
+
+/// See the [module documentation](self).
+pub struct Service {
+    node: Arc<Node>,
+    /// The threads that read tables.
+    work: Handle,
+}
+
+/// Lets nobody in who does not know the secret.
+#[derive(Clone)]
+pub struct AskToken(pub Arc<Node>);
+
+impl Interceptor for AskToken {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        let Some(token) = self.0.token() else { return Ok(request) };
+        let shown = request.metadata().get(TOKEN_HEADER).map(MetadataValue::as_bytes);
+        match shown.is_some_and(|shown| shown.ct_eq(token.as_bytes()).into()) {
+            true => Ok(request),
+            false => Err(Status::unauthenticated("this node asks for another token")),
+        }
+    }
+}
+
+impl Service {
+    /// What answers for a node; `work` reads the tables.
+    pub fn new(node: Arc<Node>, work: Handle) -> Self {
+        Self { node, work }
+    }
+
+    /// The server of this service.
+    pub fn into_server(self) -> FlightServiceServer<Self> {
+        FlightServiceServer::new(self)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES)
+    }
+
+    /// Runs what waits for threads of the database.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Arc<Node>) -> Result<T> + Send + 'static,
+    ) -> Result<T, Status> {
+        let node = Arc::clone(&self.node);
+        let done = tokio::task::spawn_blocking(move || work(&node)).await;
+        done.map_err(|error| Status::internal(error.to_string()))?.map_err(|e| status(&e))
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<BoxStream<'static, Result<FlightData, Status>>> {
+        let (plan, context) = plan_at(&self.node, scan).await?;
+        let schema = plan.schema();
+        let rows = execute_stream(plan, context)?;
+        let rows = rows.map_err(|error| FlightError::ExternalError(Box::new(Error::from(error))));
+        let data = FlightDataEncoderBuilder::new()
+            .with_dictionary_handling(DictionaryHandling::Resend)
+            .with_schema(schema)
+            .build(rows);
+        // The network's threads must be free for others.
+        let (sender, receiver) = channel(QUEUE);
+        self.work.spawn(async move {
+            let mut data = data;
+            loop {
+                let next = tokio::select! {
+                    biased;
+                    () = sender.closed() => return,
+                    next = data.next() => next,
+                };
+                let Some(next) = next else { return };
+                let next = next.map_err(|error| Status::internal(cause(error)));
+                if sender.send(next).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(ReceiverStream::new(receiver).boxed())
+    }
+}
+
+/// What an error of a stream says.
+fn cause(error: FlightError) -> String {
+    match error {
+        FlightError::ExternalError(error) => error.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn status(error: &Error) -> Status {
+    Status::failed_precondition(error.to_string())
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Status> {
+    let read = serde_json::from_slice(bytes);
+    read.map_err(|error| Status::invalid_argument(format!("not understood: {error}")))
+}
+
+fn answer<T: Serialize>(value: &T) -> Result<Vec<u8>, Status> {
+    serde_json::to_vec(value).map_err(|error| Status::internal(error.to_string()))
+}
+
+fn not_here<T>(what: &str) -> Result<Response<T>, Status> {
+    Err(Status::unimplemented(format!("nodes of SwingDB do not answer {what}")))
+}
+
+/// A snapshot's stream: what is said of it, and then nothing, until it is dropped.
+fn hold_stream(guard: HoldGuard, said: Vec<u8>) -> BoxStream<'static, Result<FlightData, Status>> {
+    let first = FlightData::new().with_app_metadata(said);
+    let rest = stream::once(async move {
+        let _guard = guard;
+        std::future::pending::<Result<FlightData, Status>>().await
+    });
+    stream::iter([Ok(first)]).chain(rest).boxed()
+}
+
+#[tonic::async_trait]
+impl FlightService for Service {
+    type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
+    type ListFlightsStream = BoxStream<'static, Result<FlightInfo, Status>>;
+    type DoGetStream = BoxStream<'static, Result<FlightData, Status>>;
+    type DoPutStream = BoxStream<'static, Result<PutResult, Status>>;
+    type DoActionStream = BoxStream<'static, Result<arrow_flight::Result, Status>>;
+    type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
+    type DoExchangeStream = BoxStream<'static, Result<FlightData, Status>>;
+
+    async fn do_get(
+        &self,
+        request: Request<Ticket>,
+    ) -> Result<Response<Self::DoGetStream>, Status> {
+        match read::<Ask>(&request.into_inner().ticket)? {
+            Ask::Hold { database, version, change } => {
+                if let Err(ours) = check_version(&version) {
+                    let mut metadata = MetadataMap::new();
+                    if let Ok(ours) = MetadataValue::try_from(&ours) {
+                        metadata.insert(VERSION_HEADER, ours);
+                    }
+                    let text = format!("version {version} is asked for, this is {ours}");
+                    let code = Code::FailedPrecondition;
+                    return Err(Status::with_metadata(code, text, metadata));
+                }
+                let held = self.aside(move |node| node.hold(&database, change)).await?;
+                let said = answer(&held.1)?;
+                Ok(Response::new(hold_stream(held.0, said)))
+            }
+            Ask::Scan(scan) => {
+                let rows = self.scan(&scan).await.map_err(|error| status(&error))?;
+                Ok(Response::new(rows))
+            }
+        }
+    }
+
+    async fn do_action(
+        &self,
+        request: Request<Action>,
+    ) -> Result<Response<Self::DoActionStream>, Status> {
+        let Action { r#type: kind, body } = request.into_inner();
+        let which = |body: &[u8]| read::<Which>(body);
+        let said = match kind.as_str() {
+            "ping" => answer(&self.node.holds())?,
+            "standing" => {
+                let database = read::<String>(&body)?;
+                let standing = self.aside(move |node| node.changes.standing(&database)).await?;
+                answer(&standing)?
+            }
+            "begin" => {
+                let begin = read::<Begin>(&body)?;
+                answer(&self.aside(move |node| node.changes.begin(&begin)).await?)?
+            }
+            "step" => {
+                let Next { database, number, step } = read(&body)?;
+                let done =
+                    move |node: &Arc<Node>| node.changes.step(&database, number, &step, None);
+                answer(&self.aside(done).await?)?
+            }
+            "prepare" | "commit" | "abort" | "finish" => {
+                let Which { database, number } = which(&body)?;
+                let done = move |node: &Arc<Node>| match kind.as_str() {
+                    "prepare" => node.changes.prepare(&database, number),
+                    "commit" => node.changes.commit(&database, number),
+                    "abort" => node.changes.abort(&database, number),
+                    _ => node.changes.finish(&database, number),
+                };
+                answer(&self.aside(done).await?)?
+            }
+            other => return not_here(other),
+        };
+        let result = arrow_flight::Result { body: said.into() };
+        Ok(Response::new(stream::iter([Ok(result)]).boxed()))
+    }
+
+    async fn do_put(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoPutStream>, Status> {
+        let mut stream = request.into_inner().peekable();
+        let first = std::pin::Pin::new(&mut stream).peek().await;
+        let said = match first {
+            Some(Ok(first)) => first.flight_descriptor.clone().unwrap_or_default().cmd,
+            Some(Err(error)) => return Err(error.clone()),
+            None => return Err(Status::invalid_argument("rows without anything")),
+        };
+        let Next { database, number, step } = read(&said)?;
+        let mut rows = FlightRecordBatchStream::new_from_flight_data(
+            stream.map_err(|status| FlightError::Tonic(Box::new(status))),
+        );
+        let mut batches = Vec::new();
+        while let Some(batch) = rows.try_next().await.map_err(|e| Status::aborted(cause(e)))? {
+            if batches.len() == MAX_STEP_BATCHES {
+                return Err(Status::resource_exhausted("more rows than a step may have"));
+            }
+            batches.push(batch);
+        }
+        let schema = rows.schema().cloned();
+        let schema = schema.ok_or_else(|| Status::invalid_argument("rows without columns"))?;
+        let work = move |node: &Arc<Node>| {
+            node.changes.step(&database, number, &step, Some((schema, batches)))
+        };
+        let app_metadata = answer(&self.aside(work).await?)?.into();
+        Ok(Response::new(stream::iter([Ok(PutResult { app_metadata })]).boxed()))
+    }
+
+    async fn handshake(
+        &self,
+        _request: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        not_here("a handshake")
+    }
+
+    async fn list_flights(
+        &self,
+        _request: Request<Criteria>,
+    ) -> Result<Response<Self::ListFlightsStream>, Status> {
+        not_here("a list of flights")
+    }
+
+    async fn get_flight_info(
+        &self,
+        _request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        not_here("a flight's information")
+    }
+
+    async fn poll_flight_info(
+        &self,
+        _request: Request<FlightDescriptor>,
+    ) -> Result<Response<PollInfo>, Status> {
+        not_here("a poll")
+    }
+
+    async fn get_schema(
+        &self,
+        _request: Request<FlightDescriptor>,
+    ) -> Result<Response<SchemaResult>, Status> {
+        not_here("a schema")
+    }
+
+    async fn list_actions(
+        &self,
+        _request: Request<Empty>,
+    ) -> Result<Response<Self::ListActionsStream>, Status> {
+        not_here("a list of actions")
+    }
+
+    async fn do_exchange(
+        &self,
+        _request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        not_here("an exchange")
+    }
+}

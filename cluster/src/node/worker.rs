@@ -1,0 +1,159 @@
+//! Parts of plans that run at a node: the sessions in which they do, and what they read.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::execution::context::SessionState;
+use datafusion::execution::{FunctionRegistry, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_distributed::{DistributedExt, Worker, WorkerQueryContext};
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+
+use parking_lot::Mutex;
+use swingdb_functions::bounded::MemoryLeft;
+
+use crate::client::Client;
+use crate::functions::ByName;
+use crate::node::Node;
+use crate::scan::{LocalNode, Reach, ShardScan};
+use crate::wire::version;
+
+/// The settings of a session that parts of its plans need wherever they run; a statement has its
+/// own.
+#[derive(Clone, Debug, Default)]
+pub struct SessionSettings {
+    /// The time zone.
+    pub time_zone: String,
+    /// What the statement's plans have of functions that carry something. The planner adds to
+    /// them; what runs the plan reads them.
+    pub functions: Arc<Mutex<ByName>>,
+}
+
+impl ExtensionOptions for SessionSettings {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match key {
+            "time_zone" => self.time_zone = value.to_string(),
+            "functions" => {
+                let read = serde_json::from_str(value);
+                let read = read.map_err(|error| DataFusionError::External(Box::new(error)))?;
+                self.functions = Arc::new(Mutex::new(read));
+            }
+            other => {
+                let message = format!("there is no setting {other} of a cluster");
+                return Err(DataFusionError::Configuration(message));
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let functions = serde_json::to_string(&*self.functions.lock()).unwrap_or_default();
+        let entry = |key: &str, value: String| ConfigEntry {
+            key: key.to_string(),
+            value: Some(value),
+            description: "",
+        };
+        vec![entry("time_zone", self.time_zone.clone()), entry("functions", functions)]
+    }
+}
+
+impl ConfigExtension for SessionSettings {
+    const PREFIX: &'static str = "swingdb_session";
+}
+
+/// Writes and reads the leaves of plans.
+#[derive(Debug)]
+pub struct ScanCodec;
+
+impl PhysicalExtensionCodec for ScanCodec {
+    fn try_decode(
+        &self,
+        buf: &[u8],
+        _inputs: &[Arc<dyn ExecutionPlan>],
+        _ctx: &TaskContext,
+        _proto_converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(ShardScan::from_bytes(buf)?))
+    }
+
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        buf: &mut Vec<u8>,
+        _proto_converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let Some(scan) = node.downcast_ref::<ShardScan>() else {
+            let message = format!("{} cannot be sent to a node", node.name());
+            return Err(DataFusionError::NotImplemented(message));
+        };
+        buf.extend(scan.to_bytes()?);
+        Ok(())
+    }
+}
+
+/// What runs parts of plans at a node.
+pub fn worker(node: &Arc<Node>, client: &Client) -> Worker {
+    let (node, client) = (Arc::clone(node), client.clone());
+    let make = move |context: WorkerQueryContext| {
+        let (node, client) = (Arc::clone(&node), client.clone());
+        async move { session(context, node, client) }
+    };
+    Worker::from_session_builder(make).with_version(version())
+}
+
+/// A session with the database's functions, and the settings of the session that asks.
+fn session(context: WorkerQueryContext, node: Arc<Node>, client: Client) -> Result<SessionState> {
+    let base = swingdb_sql::engine::base_state()
+        .map_err(|error| DataFusionError::External(Box::new(error)))?;
+    let mut builder = context
+        .builder
+        .with_distributed_option_extension_from_headers::<SessionSettings>(&context.headers)?
+        .with_distributed_user_codec(ScanCodec)
+        .with_distributed_channel_resolver(client.clone())
+        .with_scalar_functions(base.scalar_functions().values().cloned().collect())
+        .with_aggregate_functions(base.aggregate_functions().values().cloned().collect())
+        .with_window_functions(base.window_functions().values().cloned().collect())
+        .with_higher_order_functions(base.higher_order_functions().values().cloned().collect());
+    let environment = Arc::clone(base.runtime_env());
+    let config = builder.config().get_or_insert_default();
+    config.set_extension(Arc::new(LocalNode(node)));
+    config.set_extension(Arc::new(Reach(client)));
+    let settings = config.options().extensions.get::<SessionSettings>();
+    let settings = settings.cloned().unwrap_or_default();
+    let time_zone = Some(settings.time_zone).filter(|zone| !zone.is_empty());
+    let shared = base.config().options();
+    let options = config.options_mut();
+    // The sizes of batches and the like, as in sessions of the database.
+    options.execution.batch_size = shared.execution.batch_size;
+    options.execution.target_partitions = shared.execution.target_partitions;
+    options.execution.perfect_hash_join_small_build_threshold =
+        shared.execution.perfect_hash_join_small_build_threshold;
+    options.execution.perfect_hash_join_min_key_density =
+        shared.execution.perfect_hash_join_min_key_density;
+    options.execution.skip_physical_aggregate_schema_check =
+        shared.execution.skip_physical_aggregate_schema_check;
+    options.execution.time_zone = time_zone;
+    options.extensions.insert(MemoryLeft(Arc::clone(&environment.memory_pool)));
+    let mut state = builder.with_runtime_env(environment).build();
+    for carried in settings.functions.lock().values() {
+        let function = carried.function().ok_or_else(|| {
+            DataFusionError::NotImplemented(format!("this node cannot make {carried:?}"))
+        })?;
+        state.register_udf(Arc::new(function))?;
+    }
+    Ok(state)
+}

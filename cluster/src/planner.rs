@@ -1,0 +1,327 @@
+//! Plans for a cluster: [`configure`] gives a session the planner, and what it needs.
+//!
+//! The database's own planner makes a plan whose leaves read shards over the network: that plan is
+//! right as it is. `datafusion-distributed` then cuts the plan into stages that run at the nodes. A
+//! plan that cannot be sent stays at the coordinator, with the same answer: one with operators that
+//! nobody can write down, or with functions that carry something besides their names.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::{FunctionRegistry, TaskContext};
+use datafusion::logical_expr::{
+    AggregateUDF, Explain, ExplainFormat, LogicalPlan, PlanType, StringifiedPlan,
+};
+use datafusion::physical_expr::window::{
+    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
+};
+use datafusion::physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::explain::ExplainExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion_distributed::{
+    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedCodec, DistributedExec,
+    DistributedExt, DistributedLeafExec, NetworkBoundaryExt, RouteTasksEvent,
+    RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
+    SessionStateBuilderExt, WorkerResolver,
+};
+use datafusion_proto::bytes::{
+    physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
+};
+use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
+use url::Url;
+
+use crate::client::Client;
+use crate::functions::{self, ByName, Carried};
+use crate::node::worker::{ScanCodec, SessionSettings};
+use crate::scan::{Reach, ShardScan};
+use crate::wire::TOKEN_HEADER;
+
+/// Rules that place operators which work within one process only, or that only serve it.
+const WITHIN_ONE_PROCESS: [&str; 4] = ["SharedJoins", "InOrder", "ShareRows", "InSlices"];
+
+/// The nodes of a cluster, in the order of its shards.
+#[derive(Clone, Debug)]
+struct Nodes(Arc<Vec<Url>>);
+
+impl WorkerResolver for Nodes {
+    fn get_urls(&self) -> Result<Vec<Url>> {
+        Ok(self.0.as_ref().clone())
+    }
+}
+
+/// Gives a session the planner of a cluster of these nodes.
+pub fn configure(
+    state: &mut SessionState,
+    nodes: Vec<Url>,
+    client: &Client,
+    token: Option<&str>,
+) -> Result<()> {
+    let own = Arc::clone(state.query_planner());
+    let (nodes, scans) = (Nodes(Arc::new(nodes)), Arc::new(ForStages));
+    let urls = Arc::clone(&nodes.0);
+    let route = move |event: RouteTasksEvent<'_>| route(&urls, &event);
+    let mut headers = http::HeaderMap::new();
+    if let Some(token) = token {
+        let value = http::HeaderValue::from_str(token);
+        headers.insert(TOKEN_HEADER, value.map_err(|e| DataFusionError::External(e.into()))?);
+    }
+    let mut builder = SessionStateBuilder::new_from_existing(state.clone())
+        .with_query_planner(scans)
+        .with_distributed_planner()
+        .with_distributed_worker_resolver(nodes)
+        .with_distributed_channel_resolver(client.clone())
+        .with_distributed_user_codec(ScanCodec)
+        .with_distributed_option_extension(SessionSettings::default())
+        .with_distributed_passthrough_headers(headers)?
+        .with_distributed_desired_task_count_handler(desired)
+        .with_distributed_scale_up_leaf_node_handler(scale_up)
+        .with_distributed_route_tasks_handler(route);
+    let config = builder.config().get_or_insert_default();
+    config.set_extension(Arc::new(Reach(client.clone())));
+    let staged = builder.query_planner().clone();
+    let Some(staged) = staged else {
+        return Err(DataFusionError::Internal("no planner of stages".to_string()));
+    };
+    *state = builder.with_query_planner(Arc::new(ClusterPlanner { own, staged })).build();
+    Ok(())
+}
+
+/// Copies the settings that travel with plans; before each statement.
+pub fn carry_settings(state: &mut SessionState) {
+    let zone = state.config_options().execution.time_zone.clone().unwrap_or_default();
+    let options = state.config_mut().options_mut();
+    if let Some(settings) = options.extensions.get_mut::<SessionSettings>() {
+        // Those of the statement before may still be read.
+        *settings = SessionSettings { time_zone: zone, functions: Arc::default() };
+    }
+}
+
+/// A table is read by as many tasks as it has shards.
+fn desired(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
+    let scan = event.plan.downcast_ref::<ShardScan>()?;
+    Some(Ok(match scan.shards().len() {
+        // Each further task would read all its rows again.
+        0 | 1 => DesiredTaskCountEventResponse::maximum(1),
+        shards => DesiredTaskCountEventResponse::desired(shards),
+    }))
+}
+
+fn scale_up(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<ScaleUpLeafNodeEventResponse>> {
+    let scan = event.plan.downcast_ref::<ShardScan>()?;
+    let parts = scan.for_tasks(event.task_count);
+    let leaf = DistributedLeafExec::try_new(Arc::clone(event.plan), parts);
+    Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
+}
+
+/// Task `n` runs at node `n`, where shard `n` is. Elsewhere it would read over the network.
+fn route(nodes: &[Url], event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasksEventResponse>> {
+    if nodes.is_empty() || event.task_count < 2 {
+        return None;
+    }
+    let urls = nodes.iter().cycle().take(event.task_count).cloned().collect();
+    Some(Ok(RouteTasksEventResponse::new(urls)))
+}
+
+/// The plan that is cut into stages: the engine's, without what works within one process only.
+#[derive(Debug)]
+struct ForStages;
+
+#[async_trait]
+impl QueryPlanner for ForStages {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
+            return Err(DataFusionError::Internal("a session of another kind".to_string()));
+        };
+        let rules = state.physical_optimizers().iter();
+        let rules = rules.filter(|rule| !WITHIN_ONE_PROCESS.contains(&rule.name()));
+        let state = SessionStateBuilder::new_from_existing(state.clone())
+            .with_physical_optimizer_rules(rules.cloned().collect())
+            .build();
+        DefaultPhysicalPlanner::default().create_physical_plan(plan, &state).await
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+struct ClusterPlanner {
+    own: Arc<dyn QueryPlanner + Send + Sync>,
+    staged: Arc<dyn QueryPlanner + Send + Sync>,
+}
+
+#[async_trait]
+impl QueryPlanner for ClusterPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let LogicalPlan::Explain(explain) = plan
+            && explain.explain_format == ExplainFormat::Indent
+        {
+            let shown = self.create_physical_plan(&explain.plan, session).await?;
+            return Ok(explained(explain, &shown));
+        }
+        if let Ok(staged) = self.staged.create_physical_plan(plan, session).await
+            && let Some(state) = session.as_any().downcast_ref::<SessionState>()
+            && let Some(distributed) = distributed(&staged)
+            && can_be_sent(distributed, state)?
+        {
+            return Ok(staged);
+        }
+        self.own.create_physical_plan(plan, session).await
+    }
+}
+
+/// The part of a plan that runs at the nodes: the whole plan, or what EXPLAIN ANALYZE measures.
+fn distributed(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    match plan.is::<DistributedExec>() {
+        true => Some(plan),
+        false => plan.children().into_iter().find(|child| child.is::<DistributedExec>()),
+    }
+}
+
+/// EXPLAIN of what will run.
+fn explained(explain: &Explain, plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let mut texts = explain.stringified_plans.clone();
+    let logical = explain.plan.display_indent().to_string();
+    let physical = displayable(plan.as_ref()).indent(explain.verbose).to_string();
+    texts.push(StringifiedPlan::new(PlanType::FinalLogicalPlan, logical));
+    texts.push(StringifiedPlan::new(PlanType::FinalPhysicalPlan, physical));
+    if !explain.verbose {
+        texts.retain(|text| text.should_display(false));
+    }
+    Arc::new(ExplainExec::new(Arc::clone(explain.schema.inner()), texts, explain.verbose))
+}
+
+/// Whether nodes would run exactly the stages of a plan. If so, the statement's settings have what
+/// its functions carry.
+fn can_be_sent(plan: &Arc<dyn ExecutionPlan>, state: &SessionState) -> Result<bool> {
+    let Some(settings) = state.config_options().extensions.get::<SessionSettings>() else {
+        return Ok(false);
+    };
+    let stages = stages(plan)?;
+    let mut functions = settings.functions.lock().clone();
+    for stage in &stages {
+        if !has_known_functions(stage, &mut functions)? {
+            return Ok(false);
+        }
+    }
+    let mut with_functions = state.clone();
+    for function in functions.values().filter_map(Carried::function) {
+        with_functions.register_udf(Arc::new(function))?;
+    }
+    let context = with_functions.task_ctx();
+    // What cannot be written, or not be read, is not sent.
+    if !stages.iter().all(|stage| comes_back(stage, &context).unwrap_or(false)) {
+        return Ok(false);
+    }
+    *settings.functions.lock() = functions;
+    Ok(true)
+}
+
+/// The stages right below the part that stays here; each has those below it.
+fn stages(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+    let mut stages = Vec::new();
+    plan.apply(|node| {
+        let Some(boundary) = node.as_network_boundary() else {
+            return Ok(TreeNodeRecursion::Continue);
+        };
+        stages.extend(boundary.input_stage().local_plan().cloned());
+        Ok(TreeNodeRecursion::Jump)
+    })?;
+    Ok(stages)
+}
+
+/// Whether a plan that was written is read as the same plan.
+fn comes_back(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<bool> {
+    let plan = Arc::clone(plan).transform_up(|node| {
+        match node.downcast_ref::<DistributedLeafExec>().and_then(|leaf| leaf.variants().first()) {
+            Some(first) => Ok(Transformed::yes(Arc::clone(first))),
+            None => Ok(Transformed::no(node)),
+        }
+    });
+    let plan = plan?.data;
+    let codec = DistributedCodec::new_combined_with_user(context.session_config());
+    let converter = DeduplicatingProtoConverter::default();
+    let bytes = physical_plan_to_bytes_with_proto_converter(Arc::clone(&plan), &codec, &converter)?;
+    let converter = DeduplicatingProtoConverter::default();
+    let read = physical_plan_from_bytes_with_proto_converter(&bytes, context, &codec, &converter)?;
+    let text = |plan: &Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(true).to_string();
+    Ok(text(&plan) == text(&read) && plan.schema() == read.schema())
+}
+
+/// Whether nodes know all functions of a plan by their names, or by what `functions` gets of them.
+fn has_known_functions(plan: &Arc<dyn ExecutionPlan>, functions: &mut ByName) -> Result<bool> {
+    let base = swingdb_sql::engine::base_state()
+        .map_err(|error| DataFusionError::External(Box::new(error)))?;
+    let aggregate = |function: &AggregateUDF| {
+        base.aggregate_functions().get(function.name()).is_some_and(|known| **known == *function)
+    };
+    let mut known = true;
+    plan.apply(|node| {
+        if let Some(node) = node.downcast_ref::<AggregateExec>() {
+            known &= node.aggr_expr().iter().all(|expr| aggregate(expr.fun()));
+        }
+        let windows = match node.downcast_ref::<WindowAggExec>() {
+            Some(node) => node.window_expr(),
+            None => {
+                node.downcast_ref::<BoundedWindowAggExec>().map_or(&[][..], |n| n.window_expr())
+            }
+        };
+        known &= windows.iter().all(|expr| has_known_window(expr.as_ref(), base, &aggregate));
+        node.apply_expressions(&mut |expr| {
+            expr.apply(|expr| {
+                known &= is_known(expr, base, functions);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(known)
+}
+
+fn is_known(expr: &Arc<dyn PhysicalExpr>, base: &SessionState, functions: &mut ByName) -> bool {
+    if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
+        if let Some(known) = base.scalar_functions().get(call.fun().name()) {
+            return **known == *call.fun();
+        }
+        let carried = Carried::of(call.fun(), call.return_type());
+        return carried.is_some_and(|carried| functions::add(functions, carried));
+    }
+    if let Some(call) = expr.downcast_ref::<HigherOrderFunctionExpr>() {
+        let known = base.higher_order_functions().get(call.fun().name());
+        return known.is_some_and(|known| **known == *call.fun());
+    }
+    true
+}
+
+fn has_known_window(
+    expr: &dyn WindowExpr,
+    base: &SessionState,
+    aggregate: &dyn Fn(&AggregateUDF) -> bool,
+) -> bool {
+    let any = expr.as_any();
+    if let Some(expr) = any.downcast_ref::<PlainAggregateWindowExpr>() {
+        return aggregate(expr.get_aggregate_expr().fun());
+    }
+    if let Some(expr) = any.downcast_ref::<SlidingAggregateWindowExpr>() {
+        return aggregate(expr.get_aggregate_expr().fun());
+    }
+    let Some(expr) = any.downcast_ref::<StandardWindowExpr>() else { return false };
+    let function = expr.get_standard_func_expr().as_any().downcast_ref::<WindowUDFExpr>();
+    function.is_some_and(|function| {
+        let known = base.window_functions().get(function.fun().name());
+        known.is_some_and(|known| known == function.fun())
+    })
+}

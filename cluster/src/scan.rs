@@ -1,0 +1,386 @@
+//! Tables of a cluster as the query engine sees them: [`ShardedTable`], [`ShardScan`].
+//!
+//! A scan reads a list of shards. A shard of the process that runs the scan is read over the
+//! process's own memory, any other over the network: so the answer does not depend on where a part
+//! of a plan runs, only its speed does.
+//!
+//! A shard has as many partitions as the session has threads. Read locally, they share its parts;
+//! read over the network, the first has all rows, and the others have none.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Constraint, Constraints, DataFusionError, Result, Statistics};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, PlanProperties,
+    StatisticsArgs,
+};
+use datafusion_proto::bytes::Serializeable;
+use futures::{StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
+
+use crate::client::Client;
+use crate::node::Node;
+use crate::wire::{Bytes, Scan, schema_bytes, schema_of};
+
+/// Where the rows of a table are that one node has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shard {
+    /// The node's address: `host:port`.
+    pub node: String,
+    /// Identifies its process.
+    pub process: String,
+    /// The number of the snapshot.
+    pub hold: u64,
+}
+
+/// What all parts of a scan share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Said {
+    table: String,
+    projection: Vec<usize>,
+    filters: Vec<Bytes>,
+    limit: Option<usize>,
+    time_zone: Option<String>,
+    /// Partitions of each shard.
+    partitions: usize,
+    /// Shards that there is room for: all parts of a scan have the same number of partitions.
+    room: usize,
+    shards: Vec<Shard>,
+    /// The columns that come out.
+    schema: Bytes,
+}
+
+/// The process's node, in the configuration of sessions that run parts of plans.
+pub struct LocalNode(pub Arc<Node>);
+
+/// How sessions reach other nodes.
+pub struct Reach(pub Client);
+
+/// A table of a cluster.
+#[derive(Debug)]
+pub struct ShardedTable {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub schema: SchemaRef,
+    /// Where its rows are; one of them if all have all.
+    pub shards: Vec<Shard>,
+    /// What is known of its rows.
+    pub statistics: Statistics,
+    /// Its primary key.
+    pub constraints: Constraints,
+}
+
+impl ShardedTable {
+    /// The constraint of a primary key.
+    pub fn key(columns: &[usize]) -> Constraints {
+        let key = (!columns.is_empty()).then(|| Constraint::PrimaryKey(columns.to_vec()));
+        Constraints::new_unverified(key.into_iter().collect())
+    }
+}
+
+/// A condition as bytes, if a node reads the very same from them.
+fn written(filter: &Expr, context: &TaskContext) -> Option<Bytes> {
+    let bytes = filter.to_bytes().ok()?;
+    let read = Expr::from_bytes_with_ctx(&bytes, context).ok()?;
+    (read == *filter).then(|| Bytes(bytes.to_vec()))
+}
+
+/// The functions that both sides have.
+fn known_functions() -> Result<Arc<TaskContext>> {
+    static KNOWN: std::sync::OnceLock<Arc<TaskContext>> = std::sync::OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(Arc::clone(known));
+    }
+    let state = swingdb_sql::engine::base_state()
+        .map_err(|error| DataFusionError::External(Box::new(error)))?;
+    Ok(Arc::clone(KNOWN.get_or_init(|| state.task_ctx())))
+}
+
+#[async_trait]
+impl TableProvider for ShardedTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.statistics.clone())
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let context = known_functions()?;
+        let answer = |filter: &&Expr| match written(filter, &context) {
+            Some(_) => TableProviderFilterPushDown::Exact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(answer).collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let context = known_functions()?;
+        let filters = filters.iter().map(|filter| {
+            written(filter, &context).ok_or_else(|| {
+                DataFusionError::Internal(format!("a condition that cannot be sent: {filter}"))
+            })
+        });
+        let filters = filters.collect::<Result<Vec<_>>>()?;
+        let all = || (0..self.schema.fields().len()).collect::<Vec<_>>();
+        let projection = projection.cloned().unwrap_or_else(all);
+        let schema = Arc::new(self.schema.project(&projection)?);
+        let mut statistics = self.statistics.clone().project(Some(&projection));
+        if !filters.is_empty() {
+            statistics = statistics.to_inexact();
+            // As the engine guesses where nothing is known.
+            statistics.num_rows = match statistics.num_rows {
+                Precision::Exact(rows) | Precision::Inexact(rows) => {
+                    Precision::Inexact(rows.div_ceil(5))
+                }
+                Precision::Absent => Precision::Absent,
+            };
+        }
+        if let Some(limit) = limit
+            && statistics.num_rows.get_value().is_none_or(|rows| *rows > limit)
+        {
+            statistics = statistics.to_inexact();
+            statistics.num_rows = Precision::Inexact(limit);
+        }
+        let said = Said {
+            table: self.name.clone(),
+            schema: schema_bytes(&schema),
+            projection,
+            filters,
+            limit,
+            time_zone: state.config_options().execution.time_zone.clone(),
+            partitions: state.config().target_partitions().max(1),
+            room: self.shards.len(),
+            shards: self.shards.clone(),
+        };
+        Ok(Arc::new(ShardScan::new(said, schema, Arc::new(statistics))))
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub struct ShardScan {
+    said: Said,
+    statistics: Arc<Statistics>,
+    properties: Arc<PlanProperties>,
+    /// The plans for the shards of this process, made by the first partition.
+    local: Arc<Vec<OnceCell<Arc<dyn ExecutionPlan>>>>,
+}
+
+impl ShardScan {
+    fn new(said: Said, schema: SchemaRef, statistics: Arc<Statistics>) -> Self {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(said.room * said.partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        let local = Arc::new(said.shards.iter().map(|_| OnceCell::new()).collect());
+        Self { said, statistics, properties, local }
+    }
+
+    /// Where its rows are.
+    pub fn shards(&self) -> &[Shard] {
+        &self.said.shards
+    }
+
+    /// The scans of `tasks` tasks, which together are this one; task `n` reads shard `n`, and
+    /// further ones where there are fewer tasks than shards.
+    pub fn for_tasks(&self, tasks: usize) -> Vec<Arc<dyn ExecutionPlan>> {
+        let room = self.said.shards.len().div_ceil(tasks);
+        let part = |task: usize| {
+            let shards = self.said.shards.iter().skip(task).step_by(tasks).cloned().collect();
+            let said = Said { shards, room, ..self.said.clone() };
+            let statistics = Arc::new(self.statistics.as_ref().clone().to_inexact());
+            Arc::new(Self::new(said, self.schema(), statistics)) as Arc<dyn ExecutionPlan>
+        };
+        (0..tasks).map(part).collect()
+    }
+
+    /// As bytes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let statistics = crate::wire::statistics_bytes(&self.statistics);
+        serde_json::to_vec(&(&self.said, statistics))
+            .map_err(|e| DataFusionError::External(e.into()))
+    }
+
+    /// From bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (said, statistics) = serde_json::from_slice::<(Said, Bytes)>(bytes)
+            .map_err(|e| DataFusionError::External(e.into()))?;
+        let schema = schema_of(&said.schema).map_err(DataFusionError::Execution)?;
+        let statistics = crate::wire::statistics_of(&statistics);
+        let statistics = Arc::new(statistics.map_err(DataFusionError::Execution)?);
+        if said.partitions == 0 || said.shards.len() > said.room {
+            return Err(DataFusionError::Execution("a scan without room".to_string()));
+        }
+        Ok(Self::new(said, schema, statistics))
+    }
+
+    fn asked(&self, shard: &Shard) -> Scan {
+        let said = &self.said;
+        Scan {
+            process: shard.process.clone(),
+            hold: shard.hold,
+            table: said.table.clone(),
+            projection: said.projection.clone(),
+            filters: said.filters.clone(),
+            limit: said.limit,
+            time_zone: said.time_zone.clone(),
+        }
+    }
+}
+
+/// The plan that reads a table of a snapshot at its node.
+pub async fn plan_at(
+    node: &Node,
+    scan: &Scan,
+) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
+    if scan.process != node.process {
+        let message = "a snapshot of a process that has ended; open a new session".to_string();
+        return Err(crate::error::Error::Unsupported(message).into());
+    }
+    let hold = node.held(scan.hold)?;
+    let connection = &hold.connection;
+    let outside = |error: swingdb::Error| DataFusionError::External(Box::new(error));
+    let provider = connection.table_provider("main", &scan.table).map_err(outside)?;
+    let mut state = Arc::unwrap_or_clone(connection.engine_state().map_err(outside)?);
+    state.config_mut().options_mut().execution.time_zone = scan.time_zone.clone();
+    let context = state.task_ctx();
+    let filters = scan.filters.iter().map(|bytes| Expr::from_bytes_with_ctx(&bytes.0, &context));
+    let filters = filters.collect::<Result<Vec<_>>>()?;
+    let plan = provider.scan(&state, Some(&scan.projection), &filters, scan.limit).await?;
+    Ok((plan, context))
+}
+
+impl DisplayAs for ShardScan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.said.shards.iter().map(|shard| shard.node.as_str());
+        let nodes = nodes.collect::<Vec<_>>().join(", ");
+        write!(f, "ShardScan: table={}, nodes=[{nodes}]", self.said.table)?;
+        write!(f, ", conditions={}", self.said.filters.len())?;
+        match self.said.limit {
+            Some(limit) => write!(f, ", fetch={limit}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for ShardScan {
+    fn name(&self) -> &str {
+        "ShardScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let (slot, part) = (partition / self.said.partitions, partition % self.said.partitions);
+        let schema = self.schema();
+        let Some(shard) = self.said.shards.get(slot) else {
+            return Ok(Box::pin(EmptyRecordBatchStream::new(schema)));
+        };
+        let scan = self.asked(shard);
+        let config = context.session_config();
+        if let Some(local) = config.get_extension::<LocalNode>()
+            && local.0.process == shard.process
+        {
+            let (plans, parts) = (Arc::clone(&self.local), self.said.partitions);
+            let rows = async move {
+                let made = plans[slot].get_or_try_init(|| async {
+                    plan_at(&local.0, &scan).await.map(|(plan, _)| plan)
+                });
+                let plan = Arc::clone(made.await?);
+                let all = plan.properties().output_partitioning().partition_count();
+                let mine =
+                    (part..all).step_by(parts).map(|n| plan.execute(n, Arc::clone(&context)));
+                let mine = mine.collect::<Result<Vec<_>>>()?;
+                Ok::<_, DataFusionError>(futures::stream::iter(mine).flatten())
+            };
+            let rows = futures::stream::once(rows).try_flatten();
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
+        }
+        if part > 0 {
+            return Ok(Box::pin(EmptyRecordBatchStream::new(schema)));
+        }
+        let Some(reach) = config.get_extension::<Reach>() else {
+            return Err(DataFusionError::Internal("a session that reaches no node".to_string()));
+        };
+        let node = shard.node.clone();
+        let wanted = Arc::clone(&schema);
+        let rows = async move {
+            let rows = reach.0.scan(&node, &scan, wanted).await?;
+            Ok::<_, DataFusionError>(rows)
+        };
+        let rows = futures::stream::once(rows).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let Some(_) = args.partition() else { return Ok(Arc::clone(&self.statistics)) };
+        let mut part = self.statistics.as_ref().clone().to_inexact();
+        if let Some(rows) = part.num_rows.get_value().copied() {
+            let parts = self.properties.output_partitioning().partition_count().max(1);
+            part.num_rows = Precision::Inexact(rows / parts);
+        }
+        Ok(Arc::new(part))
+    }
+}

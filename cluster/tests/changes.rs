@@ -1,0 +1,305 @@
+//! Changes of all nodes or none, with coordinators and nodes that die at every step.
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{DATABASE, Node, asked, cluster, nodes, with_room};
+use swingdb_cluster::changes::{Begin, Next, Standing, Step, Which};
+use swingdb_cluster::client::{Client, Limits};
+use swingdb_cluster::{Cluster, Cut, Error, Session};
+
+fn hash(column: &str) -> Cut {
+    Cut::Hash { column: column.to_string() }
+}
+
+fn one(session: &Session, sql: &str) -> String {
+    asked(session, sql)[0][0].clone()
+}
+
+#[test]
+fn statements_change_all_shards() {
+    with_room(|| {
+        let nodes = nodes(3);
+        let session = cluster(&nodes).session().unwrap();
+        session
+            .execute(
+                "CREATE TABLE t (id INTEGER PRIMARY KEY, s VARCHAR, n DECIMAL(9,2))",
+                &hash("id"),
+            )
+            .unwrap();
+        let added = session.query(
+            "INSERT INTO t SELECT i, 'row ' || i::VARCHAR, i / 4 \
+             FROM generate_series(1, 1000) AS g(i)",
+        );
+        assert_eq!(added.unwrap().rows_changed(), Some(1000));
+        assert_eq!(
+            session.query("INSERT INTO t (s, id) VALUES ('x', 2000)").unwrap().rows_changed(),
+            Some(1)
+        );
+        assert_eq!(one(&session, "SELECT count(*) FROM t"), "1001");
+        assert_eq!(asked(&session, "SELECT s, n FROM t WHERE id = 2000"), [["x", "NULL"]]);
+        let changed = session
+            .query("UPDATE t SET s = upper(s), n = n + 1 WHERE id BETWEEN 10 AND 19")
+            .unwrap();
+        assert_eq!(changed.rows_changed(), Some(10));
+        assert_eq!(asked(&session, "SELECT s, n FROM t WHERE id = 12"), [["ROW 12", "4.00"]]);
+        assert_eq!(
+            session.query("DELETE FROM t WHERE id % 2 = 0").unwrap().rows_changed(),
+            Some(501)
+        );
+        assert_eq!(one(&session, "SELECT count(*) FROM t"), "500");
+        session
+            .execute("CREATE TABLE small AS SELECT id, s FROM t WHERE id < 10", &Cut::Replicated)
+            .unwrap();
+        assert_eq!(one(&session, "SELECT count(*) FROM small"), "5");
+        assert_eq!(one(&session, "SELECT count(*) FROM t JOIN small USING (id)"), "5");
+        session.query("CREATE VIEW odd AS SELECT id FROM t WHERE id > 900").unwrap();
+        session.query("ALTER TABLE t ADD COLUMN extra INTEGER DEFAULT 7").unwrap();
+        assert_eq!(one(&session, "SELECT sum(extra) FROM t"), "3500");
+        // Others see it too.
+        let other = cluster(&nodes).session().unwrap();
+        assert_eq!(one(&other, "SELECT count(*) FROM odd"), "50");
+        assert_eq!(other.cut("t"), Some(hash("id")));
+        // Each node has some rows, none has all.
+        for node in &nodes {
+            let alone = cluster(std::slice::from_ref(node)).session().unwrap();
+            let rows = one(&alone, "SELECT count(*) FROM t").parse::<u32>().unwrap();
+            assert!((100..250).contains(&rows), "{rows}");
+        }
+        session.query("DROP TABLE t").unwrap();
+        assert!(session.query("SELECT * FROM t").is_err());
+    });
+}
+
+#[test]
+fn ranges_and_what_would_misplace_rows() {
+    with_room(|| {
+        let nodes = nodes(2);
+        let session = cluster(&nodes).session().unwrap();
+        let cut =
+            Cut::Range { column: "d".to_string(), bounds: vec!["DATE '2020-01-01'".to_string()] };
+        session.execute("CREATE TABLE t (d DATE, n INTEGER CHECK (n < 10))", &cut).unwrap();
+        session
+            .query("INSERT INTO t VALUES ('2019-12-31', 1), ('2020-01-01', 2), (NULL, 3)")
+            .unwrap();
+        let alone = cluster(&nodes[..1]).session().unwrap();
+        assert_eq!(asked(&alone, "SELECT n FROM t"), [["1"]]);
+        for sql in [
+            "UPDATE t SET d = DATE '2021-01-01'",
+            "INSERT INTO t (n) VALUES (1)",
+            "DELETE FROM t WHERE n = (SELECT max(n) FROM t)",
+            "BEGIN",
+        ] {
+            assert!(matches!(session.query(sql), Err(Error::Unsupported(_))), "{sql}");
+        }
+        // The rows of the first node are right, those of the second are not: none is added.
+        let before = session.change();
+        let wrong = session.query("INSERT INTO t VALUES ('2018-01-01', 5), ('2022-01-01', 50)");
+        assert!(matches!(wrong, Err(Error::NodeFailed { .. })));
+        session.refresh().unwrap();
+        assert_eq!(
+            (session.change(), one(&session, "SELECT count(*) FROM t")),
+            (before, "3".to_string())
+        );
+        // And the next change is not in its way.
+        session.query("INSERT INTO t VALUES ('2018-01-01', 5)").unwrap();
+        assert_eq!(one(&session, "SELECT count(*) FROM t"), "4");
+    });
+}
+
+/// A coordinator that dies where the test wants.
+struct ByHand {
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+    number: u64,
+}
+
+impl ByHand {
+    fn new(number: u64) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let client = Client::new(None, Limits::default()).unwrap();
+        Self { runtime, client, number }
+    }
+
+    fn begin(&self, node: &Node, decider: &Node) {
+        let database = DATABASE.to_string();
+        let begin = Begin {
+            database: database.clone(),
+            number: self.number,
+            decider: decider.address.clone(),
+            decider_database: database,
+            decides: node.address == decider.address,
+        };
+        let () = self.runtime.block_on(self.client.act(&node.address, "begin", &begin)).unwrap();
+    }
+
+    fn step(&self, node: &Node, sql: &str) {
+        let step = Step::Statement { sql: sql.to_string() };
+        let next = Next { database: DATABASE.to_string(), number: self.number, step };
+        let _: u64 = self.runtime.block_on(self.client.act(&node.address, "step", &next)).unwrap();
+    }
+
+    fn order(&self, node: &Node, kind: &str) -> Result<(), Error> {
+        let which = Which { database: DATABASE.to_string(), number: self.number };
+        self.runtime.block_on(self.client.act(&node.address, kind, &which))
+    }
+
+    fn standing(&self, node: &Node) -> Standing {
+        let question = DATABASE.to_string();
+        self.runtime.block_on(self.client.act(&node.address, "standing", &question)).unwrap()
+    }
+}
+
+/// Two nodes with a table of ten rows, and a change that adds one row to each, up to prepared.
+fn prepared() -> (Vec<Node>, Cluster, ByHand) {
+    let nodes = nodes(2);
+    let cluster = cluster(&nodes);
+    let session = cluster.session().unwrap();
+    session.execute("CREATE TABLE t (n BIGINT)", &Cut::AsItLies).unwrap();
+    session.query("INSERT INTO t SELECT * FROM generate_series(1, 10)").unwrap();
+    let by_hand = ByHand::new(session.change() + 1);
+    for node in &nodes {
+        by_hand.begin(node, &nodes[0]);
+        by_hand.step(node, "INSERT INTO t VALUES (100)");
+        by_hand.order(node, "prepare").unwrap();
+    }
+    (nodes, cluster, by_hand)
+}
+
+fn count(cluster: &Cluster) -> String {
+    one(&cluster.session().unwrap(), "SELECT count(*) FROM t")
+}
+
+#[test]
+fn a_coordinator_that_dies_before_the_decision_has_changed_nothing() {
+    with_room(|| {
+        let (nodes, cluster, _dead) = prepared();
+        assert_eq!(count(&cluster), "10");
+        let next = cluster.session().unwrap().query("INSERT INTO t VALUES (5)");
+        assert!(next.err().unwrap().to_string().contains("recover"));
+        cluster.recover().unwrap();
+        cluster.session().unwrap().query("INSERT INTO t VALUES (5)").unwrap();
+        assert_eq!(count(&cluster), "11");
+        drop(nodes);
+    });
+}
+
+#[test]
+fn a_coordinator_that_dies_behind_the_decision_is_completed() {
+    with_room(|| {
+        let (nodes, cluster, dead) = prepared();
+        dead.order(&nodes[0], "commit").unwrap();
+        // Sessions see the state before on both, never one row of the two.
+        assert_eq!(count(&cluster), "10");
+        let session = cluster.session().unwrap();
+        session.query("INSERT INTO t VALUES (5)").unwrap();
+        assert_eq!(count(&cluster), "13");
+        assert_eq!(one(&session, "SELECT count(*) FROM t"), "13");
+    });
+}
+
+#[test]
+fn a_prepared_node_that_is_killed_has_its_change_again() {
+    with_room(|| {
+        for decided in [false, true] {
+            let (mut nodes, cluster, dead) = prepared();
+            if decided {
+                dead.order(&nodes[0], "commit").unwrap();
+            }
+            nodes[1].kill();
+            assert!(matches!(cluster.session(), Err(Error::NodeLost { .. })));
+            nodes[1].restart();
+            assert!(dead.standing(&nodes[1]).is_prepared);
+            cluster.recover().unwrap();
+            assert_eq!(count(&cluster), if decided { "12" } else { "10" });
+            assert!(dead.standing(&nodes[1]).open.is_none());
+        }
+    });
+}
+
+#[test]
+fn the_first_node_decides_only_once() {
+    with_room(|| {
+        let (mut nodes, cluster, dead) = prepared();
+        dead.order(&nodes[0], "commit").unwrap();
+        nodes[0].restart();
+        // A commit that comes again changes nothing, and a drop comes too late.
+        dead.order(&nodes[0], "commit").unwrap();
+        assert!(dead.order(&nodes[0], "abort").is_err());
+        cluster.recover().unwrap();
+        assert_eq!(count(&cluster), "12");
+        // Not prepared, not committed.
+        let late = ByHand::new(cluster.session().unwrap().change() + 1);
+        late.begin(&nodes[0], &nodes[0]);
+        assert!(late.order(&nodes[0], "commit").is_err());
+        cluster.recover().unwrap();
+        assert_eq!(count(&cluster), "12");
+    });
+}
+
+#[test]
+fn coordinators_that_are_killed_at_any_time_leave_all_or_nothing() {
+    with_room(|| {
+        let nodes = nodes(2);
+        let cluster = cluster(&nodes);
+        cluster.session().unwrap().execute("CREATE TABLE t (n BIGINT)", &hash("n")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("nodes");
+        std::fs::write(&file, format!("{}\n{}\n", nodes[0].place(), nodes[1].place())).unwrap();
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut rows = 0;
+        for _ in 0..12 {
+            let mut coordinator = Command::new(env!("CARGO_BIN_EXE_swingdb-cluster"))
+                .arg(&file)
+                .arg("INSERT INTO t SELECT * FROM generate_series(1, 5000)")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(Duration::from_millis(random.u64(50..900)));
+            coordinator.kill().unwrap();
+            coordinator.wait().unwrap();
+            cluster.recover().unwrap();
+            let now = count(&cluster).parse::<u32>().unwrap();
+            assert!(now == rows || now == rows + 5000, "{rows} rows became {now}");
+            println!("{rows} rows became {now}");
+            rows = now;
+        }
+    });
+}
+
+#[test]
+fn sessions_never_see_a_part_of_a_change() {
+    with_room(|| {
+        let nodes = nodes(3);
+        let cluster = cluster(&nodes);
+        let cut = Cut::Range { column: "n".to_string(), bounds: vec!["10".into(), "20".into()] };
+        cluster.session().unwrap().execute("CREATE TABLE t (n INTEGER)", &cut).unwrap();
+        let (writes, until) = (cluster.clone(), Instant::now() + Duration::from_secs(5));
+        let writer = std::thread::spawn(move || {
+            let session = writes.session().unwrap();
+            let mut count = 0;
+            while Instant::now() < until {
+                // One row for each node.
+                session.query("INSERT INTO t VALUES (5), (15), (25)").unwrap();
+                count += 1;
+            }
+            count
+        });
+        let mut seen = std::collections::BTreeSet::new();
+        while !writer.is_finished() {
+            let session = cluster.session().unwrap();
+            let rows = asked(&session, "SELECT n, count(*) FROM t GROUP BY n");
+            let counts = rows.iter().map(|row| row[1].clone());
+            let counts = counts.collect::<std::collections::BTreeSet<_>>();
+            assert!(rows.is_empty() || rows.len() == 3 && counts.len() == 1, "{rows:?}");
+            seen.extend(counts);
+        }
+        println!("{} changes, {} states seen", writer.join().unwrap(), seen.len());
+        assert!(seen.len() > 2);
+    });
+}

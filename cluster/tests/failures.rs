@@ -1,0 +1,209 @@
+//! Nodes that are killed, hang, or are not what they should be: errors that name them.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use arrow_flight::Ticket;
+use arrow_flight::flight_service_client::FlightServiceClient;
+use common::{Node, asked, cluster, nodes, with_room};
+use swingdb_cluster::client::{Client, Limits, VERSION_HEADER};
+use swingdb_cluster::wire::{Ask, version};
+use swingdb_cluster::{Cluster, Cut, Error, Options, Session};
+
+/// Nodes with a table of so many rows.
+fn filled(count: usize, rows: usize) -> (Vec<Node>, Session) {
+    let nodes = nodes(count);
+    let places = nodes.iter().map(Node::place).collect::<Vec<_>>();
+    let short = Duration::from_secs(2);
+    let limits = Limits { connect: short, answer: short, silence: short };
+    let options = Options { limits, ..Options::default() };
+    let session = Cluster::connect(&places, options).unwrap().session().unwrap();
+    let sql = format!(
+        "CREATE TABLE t AS SELECT i AS n, i % 7 AS g FROM generate_series(1, {rows}) AS s(i)"
+    );
+    session.execute(&sql, &Cut::Hash { column: "n".to_string() }).unwrap();
+    (nodes, session)
+}
+
+fn fails(session: &Session, sql: &str) -> Error {
+    match session.query(sql).and_then(|rows| rows.collect()) {
+        Ok(rows) => panic!("{sql} gave {} batches", rows.len()),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn a_killed_node_is_named() {
+    with_room(|| {
+        let (mut nodes, session) = filled(3, 30_000);
+        assert_eq!(
+            asked(&session, "SELECT count(*), sum(n) FROM t WHERE g >= 0"),
+            [["30000", "450015000"]]
+        );
+        nodes[1].kill();
+        for sql in [
+            "SELECT sum(n) FROM t",
+            "SELECT g, count(*) FROM t GROUP BY g",
+            "SELECT n FROM t WHERE n = 1",
+            "SELECT * FROM t",
+            "SELECT count(*) FROM t a JOIN t b ON a.n = b.n",
+        ] {
+            let error = fails(&session, sql);
+            let named = matches!(&error, Error::NodeLost { node, .. } if *node == nodes[1].address);
+            assert!(named, "{sql}: {error:?}");
+        }
+        let error = session.query("INSERT INTO t VALUES (1, 1)").err().unwrap();
+        assert!(
+            matches!(&error, Error::NodeLost { node, .. } if *node == nodes[1].address),
+            "{error}"
+        );
+        // It comes back with its rows; what sessions held of it is gone.
+        nodes[1].restart();
+        assert!(session.query("SELECT sum(n) FROM t").and_then(|rows| rows.collect()).is_err());
+        session.refresh().unwrap();
+        assert_eq!(asked(&session, "SELECT sum(n) FROM t"), [["450015000"]]);
+    });
+}
+
+#[test]
+fn a_node_killed_in_the_middle_of_a_result_gives_no_part_of_it() {
+    with_room(|| {
+        for sql in [
+            // At the nodes, and at the coordinator, which reads from them all the time.
+            "SELECT count(*) FROM t a, t b WHERE (a.n * b.n) % 1009 = 7",
+            "SELECT a.g, count(*) FROM t a, t b WHERE (a.n * b.n) % 1009 = 7 GROUP BY a.g",
+        ] {
+            let (mut nodes, session) = filled(2, 15_000);
+            let killer = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(700));
+                nodes[1].kill();
+                nodes
+            });
+            let error = fails(&session, sql);
+            let nodes = killer.join().unwrap();
+            let named = matches!(&error, Error::NodeLost { node, .. } if *node == nodes[1].address);
+            assert!(named, "{sql}: {error:?}");
+        }
+    });
+}
+
+#[test]
+fn a_node_that_hangs_is_lost_after_its_time() {
+    with_room(|| {
+        let (nodes, session) = filled(2, 10_000);
+        nodes[0].signal("-STOP");
+        let start = Instant::now();
+        let error = fails(&session, "SELECT g, sum(n) FROM t GROUP BY g");
+        assert!(
+            matches!(&error, Error::NodeLost { node, .. } if *node == nodes[0].address),
+            "{error:?}"
+        );
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+        let error = session.cluster().session().err().unwrap();
+        let named = match &error {
+            Error::NodeSlow { node, .. } | Error::NodeLost { node, .. } => node.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(named, nodes[0].address, "{error:?}");
+        nodes[0].signal("-CONT");
+        session.refresh().unwrap();
+        assert_eq!(asked(&session, "SELECT count(*) FROM t WHERE g < 100"), [["10000"]]);
+    });
+}
+
+#[test]
+fn a_statement_that_takes_too_long_ends_everywhere() {
+    with_room(|| {
+        let (_nodes, session) = filled(2, 12_000);
+        session.query("SET statement_timeout = '1s'").unwrap();
+        let start = Instant::now();
+        let error = fails(&session, "SELECT sum(a.n * b.n % 3) FROM t a, t b");
+        assert!(error.to_string().contains("time"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+        session.query("RESET statement_timeout").unwrap();
+        assert_eq!(asked(&session, "SELECT count(*) FROM t WHERE g >= 0"), [["12000"]]);
+    });
+}
+
+#[test]
+fn snapshots_stay_as_long_as_their_session() {
+    with_room(|| {
+        let (nodes, session) = filled(2, 100);
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let client = Client::new(None, Limits::default()).unwrap();
+        let holds =
+            || -> usize { runtime.block_on(client.act(&nodes[0].address, "ping", &())).unwrap() };
+        assert_eq!(holds(), 1);
+        let reader = cluster(&nodes).session().unwrap();
+        assert_eq!(holds(), 2);
+        session.query("DELETE FROM t WHERE n <= 50").unwrap();
+        assert_eq!(asked(&session, "SELECT count(*) FROM t"), [["50"]]);
+        assert_eq!(
+            asked(&reader, "SELECT count(*), sum(n) FROM t WHERE g >= 0"),
+            [["100", "5050"]]
+        );
+        reader.refresh().unwrap();
+        assert_eq!(asked(&reader, "SELECT count(*) FROM t"), [["50"]]);
+        drop(reader);
+        let until = Instant::now() + Duration::from_secs(5);
+        while holds() > 1 {
+            assert!(Instant::now() < until, "a snapshot stays");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}
+
+#[test]
+fn a_table_that_one_node_lacks_is_no_table() {
+    with_room(|| {
+        let nodes = nodes(2);
+        cluster(&nodes[..1]).session().unwrap().query("CREATE TABLE t AS SELECT 1 AS a").unwrap();
+        // Node 1 has not seen that change; its number is behind for good.
+        cluster(&nodes[1..]).session().unwrap().query("CREATE TABLE u AS SELECT 1 AS a").unwrap();
+        let session = cluster(&nodes).session().unwrap();
+        let error = session.query("SELECT * FROM t").err().unwrap();
+        let text = error.to_string();
+        assert!(matches!(error, Error::Table { .. }) && text.contains(&nodes[1].address), "{text}");
+        assert_eq!(asked(&session, "SELECT 1"), [["1"]]);
+    });
+}
+
+#[test]
+fn strangers_are_not_served() {
+    with_room(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        std::fs::write(&file, "0123456789abcdef").unwrap();
+        let node = Node::start(&["--token-file", file.to_str().unwrap()]);
+        let connect = |token: Option<&str>| {
+            let options = Options { token: token.map(str::to_string), ..Options::default() };
+            Cluster::connect(&[node.place()], options).unwrap().session()
+        };
+        assert!(matches!(connect(None), Err(Error::NodeFailed { .. })));
+        assert!(matches!(connect(Some("0123456789abcdeX")), Err(Error::NodeFailed { .. })));
+        let session = connect(Some("0123456789abcdef")).unwrap();
+        session.query("CREATE TABLE t AS SELECT i FROM generate_series(1, 9) AS g(i)").unwrap();
+        assert_eq!(asked(&session, "SELECT sum(i) FROM t"), [["45"]]);
+    });
+}
+
+#[test]
+fn another_version_is_refused_with_both_versions() {
+    with_room(|| {
+        let node = Node::start(&[]);
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let database = common::DATABASE.to_string();
+        let ask = Ask::Hold { database, version: "0.0.9 (protocol 0)".to_string(), change: None };
+        let refused = runtime.block_on(async {
+            let address = format!("http://{}", node.address);
+            let channel = tonic::transport::Endpoint::from_shared(address).unwrap();
+            let mut flight = FlightServiceClient::new(channel.connect().await.unwrap());
+            let ticket = Ticket { ticket: serde_json::to_vec(&ask).unwrap().into() };
+            flight.do_get(ticket).await.err().unwrap()
+        });
+        let theirs = refused.metadata().get(VERSION_HEADER).unwrap().to_str().unwrap();
+        assert_eq!(theirs, version());
+        assert!(refused.message().contains("0.0.9 (protocol 0)"), "{refused}");
+    });
+}

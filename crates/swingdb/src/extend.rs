@@ -1,0 +1,44 @@
+//! What programs reach that build on the query engine itself: the cluster.
+//!
+//! These calls speak DataFusion's types. They change with its versions, without notice, and are no
+//! part of the public interface.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
+use datafusion::execution::session_state::SessionState;
+use swingdb_common::error::Result;
+use swingdb_sql::planner::Planner;
+
+use crate::connection::Connection;
+
+impl Connection {
+    /// A copy of the query engine's state, with the functions and settings of this session.
+    #[doc(hidden)]
+    pub fn engine_state(&self) -> Result<Arc<SessionState>> {
+        self.session().engine()
+    }
+
+    /// Changes the query engine's state of later statements.
+    #[doc(hidden)]
+    pub fn configure_engine(
+        &self,
+        change: impl FnOnce(&mut SessionState) -> Result<()>,
+    ) -> Result<()> {
+        self.session().configure(change)
+    }
+
+    /// Makes any table queryable under `name` in this session; a table of that name goes first.
+    #[doc(hidden)]
+    pub fn register_provider(&self, name: &str, provider: Arc<dyn TableProvider>) {
+        self.session().register_provider(name, provider);
+    }
+
+    /// What a table's name means to a statement that starts now, as something to scan.
+    #[doc(hidden)]
+    pub fn table_provider(&self, schema: &str, table: &str) -> Result<Arc<dyn TableProvider>> {
+        let (view, engine) = (self.session().view()?, self.session().engine()?);
+        Planner::new(&view, &engine).provider(&TableReference::partial(schema, table))
+    }
+}
