@@ -2,10 +2,10 @@
 //!
 //! | step | a new manifest | one made ahead ([`crate::publish::made_ahead`]) |
 //! |---|---|---|
-//! | begin | nothing; an anonymous one gets its file | it is there, empty, with a second name `t.shared` |
+//! | begin | nothing, but for an anonymous one | it is there, empty, with a second name |
 //! | announce | nothing | its page says what the state will be, or that it is being filled |
-//! | complete | the file `m.<epoch>` is made and written | the rest of the page, and then its first word |
-//! | make current | a link is renamed | `t.shared` is renamed |
+//! | complete | the file `m.<epoch>` is made | the rest of the page, then its first word |
+//! | make current | a link is renamed | `t.shared`, its second name, is renamed |
 //! | withdraw | its name goes | its first word is cleared, and both names go |
 //!
 //! A manifest made ahead is current for hookers as soon as it is complete: they look at both names,
