@@ -125,6 +125,9 @@ impl TableEntry {
     }
 }
 
+/// A table with the names of its schema and of its own.
+pub(super) type NamedEntry<'a> = (&'a Arc<str>, &'a Arc<str>, &'a Arc<TableEntry>);
+
 /// The tables, views, macros, sequences and named types of a schema.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SchemaNode {
@@ -309,7 +312,7 @@ impl Catalog {
     }
 
     /// Every table as its schema's list knows it.
-    pub(super) fn entries(&self) -> Result<Vec<(&Arc<str>, &Arc<str>, &Arc<TableEntry>)>> {
+    pub(super) fn entries(&self) -> Result<Vec<NamedEntry<'_>>> {
         let mut all = Vec::new();
         for (schema, node) in &self.schemas {
             let tables = node.tables.all()?;
@@ -319,9 +322,7 @@ impl Catalog {
     }
 
     /// Those that were looked up, and their neighbours in the lists.
-    pub(super) fn known_entries(
-        &self,
-    ) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Arc<TableEntry>)> {
+    pub(super) fn known_entries(&self) -> impl Iterator<Item = NamedEntry<'_>> {
         self.schemas
             .iter()
             .flat_map(|(schema, node)| node.tables.all_known().map(move |(n, e)| (schema, n, e)))

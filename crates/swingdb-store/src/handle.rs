@@ -503,16 +503,13 @@ impl Store {
     /// Figures for listings.
     pub fn info(&self) -> Result<StoreInfo> {
         let catalog = self.latest();
-        let table =
-            |(schema, name, entry): (&Arc<str>, &Arc<str>, &Arc<super::catalog::TableEntry>)| {
-                TableInfo {
-                    schema: schema.clone(),
-                    name: name.clone(),
-                    rows: entry.rows,
-                    bytes: entry.bytes,
-                    segments: entry.segments,
-                }
-            };
+        let table = |(schema, name, entry): super::catalog::NamedEntry<'_>| TableInfo {
+            schema: schema.clone(),
+            name: name.clone(),
+            rows: entry.rows,
+            bytes: entry.bytes,
+            segments: entry.segments,
+        };
         let tables: Vec<TableInfo> = catalog.entries()?.into_iter().map(table).collect();
         let slot = self.inner.slot.lock();
         let changed = slot.writer.as_ref().is_none_or(|w| w.changed);
