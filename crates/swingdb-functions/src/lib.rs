@@ -29,7 +29,7 @@ use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUD
 
 use aggregates::{compensated, counted, moments, ordered, ordered_windows, quantiles, sliding};
 use json::{paths, to_json};
-use nested::{chosen, lambdas, lists, map, map_values, structs};
+use nested::{chosen, fields, lambdas, lists, map, map_values, structs};
 use text::{
     accents, blobs, captures, enums, format, like_pattern, regexp_replace, reports, texts, uuids,
 };
@@ -45,7 +45,10 @@ pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarU
     let of_texts = of_texts.chain([regexp_replace::function(), accents::function()]);
     let of_texts = of_texts.chain(captures::functions());
     let of_lists = lists::functions(aggregates).chain(chosen::functions());
-    let others = structs::functions().chain(reports::functions()).chain(map::functions());
+    let others = structs::functions()
+        .chain(fields::functions())
+        .chain(reports::functions())
+        .chain(map::functions());
     let others = others.chain(map_values::functions());
     let others = others
         .chain(like_pattern::functions())

@@ -1,6 +1,7 @@
 //! Functions of lists, structs and maps.
 
 pub mod chosen;
+pub mod fields;
 pub mod joined_lists;
 pub mod lambdas;
 pub mod lists;

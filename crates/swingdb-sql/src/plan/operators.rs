@@ -28,6 +28,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use swingdb_functions::arithmetic::whole_quotient::{has_whole_quotient, is_mixed, whole_quotient};
 use swingdb_functions::json::paths;
 use swingdb_functions::json::to_json::is_marked;
+use swingdb_functions::nested::fields::field_of;
 use swingdb_functions::nested::joined_lists::joined_lists;
 use swingdb_functions::nested::map::map_of;
 use swingdb_functions::nested::map_values::value_of;
@@ -110,7 +111,11 @@ impl ExprPlanner for Operators {
                 let map = Expr::Column(Column::new(qualifier.cloned(), field.name()));
                 PlannerResult::Planned(value_of(map, lit(key.as_str())))
             }
-            _ => PlannerResult::Original(Vec::new()),
+            _ => {
+                let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+                let found = names.iter().fold(column, |of, name| field_of(of, name));
+                PlannerResult::Planned(found)
+            }
         })
     }
 
@@ -140,7 +145,13 @@ impl ExprPlanner for Operators {
             field_access => RawFieldAccessExpr { expr: access.expr, field_access },
         };
         if !given.as_ref().is_some_and(DataType::is_string) {
-            return Ok(PlannerResult::Original(member(access, given.as_ref())));
+            let access = member(access, given.as_ref());
+            return Ok(match &access.field_access {
+                GetFieldAccess::NamedStructField { name: ScalarValue::Utf8(Some(name)) } => {
+                    PlannerResult::Planned(field_of(access.expr, name))
+                }
+                _ => PlannerResult::Original(access),
+            });
         }
         let text = access.expr;
         Ok(PlannerResult::Planned(match access.field_access {

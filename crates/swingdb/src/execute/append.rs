@@ -14,7 +14,6 @@ use swingdb_store::Table;
 use crate::execute::atomic::with_txn;
 use crate::execute::dml::insert::Mapping;
 use crate::execute::target::{Target, check_given, column, target};
-use crate::session::field_nulls::with_field_nulls;
 use crate::session::{Session, temporary};
 
 /// Appends all batches of `reader` to a table; the number of rows. All or nothing.
@@ -38,7 +37,7 @@ pub(crate) fn append_batches(
         let token = session.cancel_token();
         let batches = reader.map(|batch| {
             token.check()?;
-            Ok(with_field_nulls(batch?)?)
+            Ok(batch?)
         });
         mapping.append(txn, &target, batches)
     })

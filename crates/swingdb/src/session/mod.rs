@@ -8,7 +8,6 @@
 //! **Cycle.** Temporary tables live in a session of their own inside of the session.
 
 pub(crate) mod added_functions;
-pub(crate) mod field_nulls;
 pub(crate) mod given;
 pub(crate) mod plan_cache;
 pub(crate) mod result;
@@ -53,7 +52,6 @@ use swingdb_sql::text::statement::Statements;
 use swingdb_store::{Catalog, Store, Table};
 
 use crate::database::Database;
-use crate::session::field_nulls::with_field_nulls;
 use crate::session::given::GivenTable;
 use crate::session::plan_cache::{Conditions, PlanCache};
 use crate::session::sequences::Numbers;
@@ -512,8 +510,6 @@ impl Session {
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
     ) -> Result<()> {
-        let batches =
-            batches.into_iter().map(with_field_nulls).collect::<std::result::Result<_, _>>()?;
         self.register_provider(name, Arc::new(GivenTable::try_new(schema, batches)?));
         Ok(())
     }

@@ -24,8 +24,6 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::runtime::cancel;
 use swingdb_common::time::zones::Zone;
 
-use crate::session::field_nulls::with_field_nulls;
-
 /// The pieces of a table.
 pub type Pieces = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
@@ -163,7 +161,7 @@ impl PartitionStream for Rows {
                 None => pieces.insert((this.function.rows)(&this.arguments)?),
             };
             let Some(piece) = pieces.next() else { return Ok(None) };
-            let piece = this.converted(&with_field_nulls(piece?)?, before)?;
+            let piece = this.converted(&piece?, before)?;
             before += piece.num_rows() as u64;
             Ok(Some(piece))
         };
