@@ -5,14 +5,20 @@
 //! its values ([`optimized`]), and gets them later ([`bound`]). That is only right where the values
 //! do not matter to the optimizer: they are compared with columns of one table of their own type,
 //! and nothing else is done with them. All other queries are optimized each time.
+//!
+//! Rows must not matter to it either: the table is only named while the plan is optimized
+//! ([`crate::scan::named`]). Where floating point numbers are compared, a look at the rows pays
+//! (`analyze/equality/signs.rs`), so such plans are optimized each time, too.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, ExprSchema};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::{BinaryExpr, Placeholder};
 use datafusion::logical_expr::{Cast, Expr, LogicalPlan, Operator, TableScan, Volatility};
 use swingdb_common::error::Result;
+use swingdb_common::floats::has_floats;
 
 use crate::nodes::expressions::any_part;
 use crate::text::parameters::Params;
@@ -24,8 +30,8 @@ const MAX_EXPRESSIONS: usize = 200;
 /// Aggregates that take no time.
 const QUICK: [&str; 5] = ["count", "sum", "min", "max", "avg"];
 
-/// The optimized plan, with places for its values in the conditions of its scan; `None`: it is to
-/// be optimized when they are known.
+/// The optimized plan of one with a name for its table, with places for its values in the
+/// conditions of its scan; `None`: it is to be optimized when they are known.
 pub fn optimized(engine: &SessionState, plan: &LogicalPlan) -> Option<LogicalPlan> {
     if !is_simple(plan) {
         return None;
@@ -34,6 +40,7 @@ pub fn optimized(engine: &SessionState, plan: &LogicalPlan) -> Option<LogicalPla
     let plan = engine.optimize(plan).ok()?;
     let mut fits = is_simple(&plan);
     let visited = plan.apply_with_subqueries(|node| {
+        fits &= !compares_floats(node);
         fits &= match node {
             LogicalPlan::TableScan(scan) => scan
                 .filters
@@ -63,6 +70,55 @@ pub fn bound(plan: LogicalPlan, params: &Params) -> Result<Option<LogicalPlan>> 
         Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
     })?;
     Ok(fits.then_some(plan.data))
+}
+
+/// Whether a node does more with floating point columns than to hand them on, or to add them up.
+fn compares_floats(node: &LogicalPlan) -> bool {
+    let is_float = |column: &Column| {
+        let of_table = |scan: &TableScan| {
+            let schema = scan.source.schema();
+            schema.field_with_name(&column.name).map(|field| field.data_type().clone()).ok()
+        };
+        let of_input = || node.inputs().first()?.schema().data_type(column).ok().cloned();
+        let of = match node {
+            LogicalPlan::TableScan(scan) => of_table(scan),
+            _ => of_input(),
+        };
+        of.is_none_or(|of| has_floats(&of))
+    };
+    let reads = |expr: &Expr| expr.column_refs().into_iter().any(is_float);
+    match node {
+        LogicalPlan::Projection(list) => {
+            list.expr.iter().any(|expr| !is_column(expr) && reads(expr))
+        }
+        LogicalPlan::Aggregate(aggregate) => {
+            let adds_up = |expr: &Expr| match expr {
+                Expr::Alias(alias) => is_sum(&alias.expr),
+                expr => is_sum(expr),
+            };
+            aggregate.group_expr.iter().any(reads)
+                || aggregate.aggr_expr.iter().any(|expr| !adds_up(expr) && reads(expr))
+        }
+        node => node.expressions().iter().any(reads),
+    }
+}
+
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) => true,
+        Expr::Alias(alias) => is_column(&alias.expr),
+        _ => false,
+    }
+}
+
+/// Whether an aggregate of a column does not compare its values.
+fn is_sum(expr: &Expr) -> bool {
+    let Expr::AggregateFunction(call) = expr else { return false };
+    matches!(call.func.name(), "sum" | "avg" | "count")
+        && !call.params.distinct
+        && call.params.filter.is_none()
+        && call.params.order_by.is_empty()
+        && call.params.args.iter().all(|arg| is_column(arg) || matches!(arg, Expr::Literal(..)))
 }
 
 /// Whether an optimized plan calls no function that may take long for a row.

@@ -10,7 +10,7 @@
 //! The file is as hostile as any manifest.
 
 use std::path::PathBuf;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use crate::model::error::{Fault, Result};
 use crate::model::manifest::{AHEAD_BYTES, COMING, Header, Kind, MAGIC, Manifest};
@@ -27,6 +27,8 @@ use crate::sys::notifier::Stamp;
 pub(crate) struct Watch {
     file: KeptFile,
     path: PathBuf,
+    /// It was seen to be current.
+    current: AtomicBool,
 }
 
 /// What a manifest says of its state.
@@ -52,7 +54,8 @@ impl Watch {
         if !file::try_lock(&file, false, &path).unwrap_or(false) {
             return None;
         }
-        let watch = Self { file: KeptFile::new(file, Access::Read).ok()?, path };
+        let file = KeptFile::new(file, Access::Read).ok()?;
+        let watch = Self { file, path, current: AtomicBool::new(false) };
         let word = watch.word();
         let is_it = match stage_of(word) {
             // An owner whose state comes to be in it has not retired it.
@@ -77,7 +80,13 @@ impl Watch {
     }
 
     pub(crate) fn stage(&self) -> Stage {
-        stage_of(self.word())
+        // Then it does not change any more, and is not read again.
+        if self.current.load(Ordering::Acquire) {
+            return Stage::Current;
+        }
+        let stage = stage_of(self.word());
+        self.current.fetch_or(stage == Stage::Current, Ordering::Release);
+        stage
     }
 
     fn word(&self) -> Option<[u8; MAGIC.len()]> {
@@ -157,10 +166,12 @@ mod tests {
         let watch = Watch::begin(&folder, None).unwrap();
         for (word, stage) in [
             (COMING, Stage::Coming),
-            (MAGIC, Stage::Current),
             (FILLING, Stage::Empty),
             (*b"SWINGMX\0", Stage::Empty),
             ([0; 8], Stage::Empty),
+            (MAGIC, Stage::Current),
+            // What is current does not change any more.
+            ([0; 8], Stage::Current),
         ] {
             say(word);
             assert_eq!(watch.stage(), stage);

@@ -95,6 +95,9 @@ impl ManifestFile {
                 let file = OwnedFd::from(folder.create_new(name)?);
                 let written = file::write_all(&file, bytes, &path);
                 descriptors::close(file);
+                if written.is_err() {
+                    let _ = folder.unlink(name);
+                }
                 return written;
             }
             Self::Kept(file) => return file::write_all(file.here_for(&path)?, bytes, &path),

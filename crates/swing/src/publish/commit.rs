@@ -6,7 +6,7 @@
 //! | announce | nothing | its page says what the state will be, or that it is being filled |
 //! | complete | the file `m.<epoch>` is made | the rest of the page, then its first word |
 //! | make current | a link is renamed | `t.shared`, its second name, is renamed |
-//! | withdraw | its name goes | its first word is cleared, and both names go |
+//! | withdraw | nothing | its first word is cleared, and both names go |
 //!
 //! A manifest made ahead is current for hookers as soon as it is complete: they look at both names,
 //! and take the newer manifest that is complete. The last step gives it the usual name. Of a new
@@ -87,7 +87,10 @@ impl Commit {
     /// It will not be current.
     pub(crate) fn withdraw(self, core: &Core) {
         self.file.withdraw();
-        let _ = core.folder.unlink(&manifest_name(self.epoch));
+        // A new one is there only once it is whole.
+        if !matches!(self.file, ManifestFile::New) {
+            let _ = core.folder.unlink(&manifest_name(self.epoch));
+        }
         if self.file.is_linked() {
             let _ = core.folder.unlink(SHARING);
         }

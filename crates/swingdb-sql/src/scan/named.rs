@@ -10,7 +10,9 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::{LogicalPlan, TableScan, TableSource};
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, TableProviderFilterPushDown, TableScan, TableSource,
+};
 use swingdb_common::error::{Error, Result};
 use swingdb_store::Catalog;
 
@@ -28,6 +30,14 @@ struct NamedTable {
 impl TableSource for NamedTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
+    }
+
+    /// As of the table itself.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>, DataFusionError> {
+        Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
     }
 }
 

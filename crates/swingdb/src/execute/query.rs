@@ -62,8 +62,7 @@ pub(crate) fn keep(
         return Ok(());
     }
     if let Some(named) = with_names(plan.clone(), catalog)? {
-        let optimized = optimized(session.engine()?.as_ref(), plan);
-        let optimized = optimized.map(|plan| with_names(plan, catalog)).transpose()?.flatten();
+        let optimized = optimized(session.engine()?.as_ref(), &named);
         let (types, plan) = (params.types(), named);
         let kept = KeptPlan { source, numbering, types, conditions, plan, optimized };
         session.plans.lock().keep(kept);
