@@ -1,5 +1,5 @@
-//! Fields of structs and values of maps, `s.a`: the engine's `get_field`, but with NULL for a struct
-//! that is NULL.
+//! Fields of structs and values of maps, `s.a`: the engine's `get_field`, but with NULL for a
+//! struct that is NULL.
 //!
 //! Arrow lets a struct that is NULL have any values below, and kernels such as `nullif` and `zip`
 //! (CASE) leave them there. The engine takes a field's values as they are:
