@@ -8,7 +8,8 @@
 //! the child's view of the parent lives, the keeper also looks whether the child has gone, so that
 //! its memory comes back and extents can be written in place again.
 //!
-//! Of areas that are not tracked it gives back what publishes have left, for the same reason.
+//! In areas that are not tracked it gives back the memory that publishes have left: a publish then
+//! takes no longer because much was let go before it.
 //!
 //! One thread a process, started with the first tracked area, or when a publish leaves much;
 //! a forked child has none, and needs none: it tracks nothing of its parent's, and starts its own
