@@ -145,23 +145,20 @@ impl WriteTxn {
 
     /// Replaces the catalog by a copy in which something else is defined.
     pub(super) fn change_catalog(&mut self, change: impl FnOnce(&mut Catalog)) {
-        self.change_state(|next| {
-            next.definitions = new_definitions();
-            change(next);
-        });
-    }
-
-    /// Replaces the catalog by a changed copy.
-    fn change_state(&mut self, change: impl FnOnce(&mut Catalog)) {
         let mut next = Catalog::clone(&self.current);
         next.version += 1;
+        next.definitions = new_definitions();
         change(&mut next);
         self.current = Arc::new(next);
     }
 
     /// Replaces one schema by a copy in which something else is defined.
     pub(super) fn change_schema(&mut self, schema: &str, change: impl FnOnce(&mut SchemaNode)) {
-        self.change_catalog(|next| change_node(next, schema, change));
+        self.change_catalog(|next| {
+            if let Some(node) = next.schemas.get_mut(schema) {
+                change(Arc::make_mut(node));
+            }
+        });
     }
 
     /// As [`WriteTxn::change_schema`]; where the change fails, the present state stays.
@@ -170,12 +167,24 @@ impl WriteTxn {
         schema: &str,
         change: impl FnOnce(&mut SchemaNode) -> Result<()>,
     ) -> Result<()> {
-        let (before, mut result) = (self.current.clone(), Ok(()));
-        self.change_schema(schema, |node| result = change(node));
-        if result.is_err() {
-            self.current = before;
+        self.try_change(schema, new_definitions(), change)
+    }
+
+    /// Replaces one schema by a changed copy, under a number for what is defined then.
+    fn try_change(
+        &mut self,
+        schema: &str,
+        definitions: u64,
+        change: impl FnOnce(&mut SchemaNode) -> Result<()>,
+    ) -> Result<()> {
+        let mut next = Catalog::clone(&self.current);
+        next.version += 1;
+        next.definitions = definitions;
+        if let Some(node) = next.schemas.get_mut(schema) {
+            change(Arc::make_mut(node))?;
         }
-        result
+        self.current = Arc::new(next);
+        Ok(())
     }
 
     /// Puts a table into the catalog, in place of the one of its name.
@@ -188,7 +197,6 @@ impl WriteTxn {
         let is_defined = self.current.has_same_table(&table);
         let references = references_of(&table);
         let entry = TableEntry::new(table);
-        let (before, mut put) = (self.current.clone(), Ok(()));
         let change = |node: &mut SchemaNode| {
             if !is_defined {
                 match references {
@@ -196,18 +204,13 @@ impl WriteTxn {
                     None => drop(node.references.remove(&name)),
                 }
             }
-            put = node.tables.insert(name, entry, &mut dropped);
+            node.tables.insert(name, entry, &mut dropped)
         };
-        match is_defined {
-            // Only its rows are others.
-            true => self.change_state(|next| change_node(next, &schema, change)),
-            false => self.change_schema(&schema, change),
-        }
-        match put {
-            Ok(()) => self.effects.dropped.extend(dropped),
-            Err(_) => self.current = before,
-        }
-        put
+        // Otherwise only its rows are others.
+        let definitions = if is_defined { self.current.definitions } else { new_definitions() };
+        self.try_change(&schema, definitions, change)?;
+        self.effects.dropped.extend(dropped);
+        Ok(())
     }
 
     /// Notes segments that were just made.
@@ -381,12 +384,6 @@ impl WriteTxn {
     /// Forgets the changes.
     pub fn rollback(self) {
         drop(self);
-    }
-}
-
-fn change_node(catalog: &mut Catalog, schema: &str, change: impl FnOnce(&mut SchemaNode)) {
-    if let Some(node) = catalog.schemas.get_mut(schema) {
-        change(Arc::make_mut(node));
     }
 }
 
