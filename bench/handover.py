@@ -47,6 +47,8 @@ SIZES = {
 #: The writer has the table twice, and ways that copy need up to three more; sizes of which memory
 #: holds fewer are left out.
 COPIES = 5
+#: Rows of a message of Arrow Flight.
+FLIGHT_ROWS = 1 << 22
 ROUNDS = 7
 #: A way whose reader has answered already; the other process passes that on.
 ANSWERED = "answered"
@@ -157,7 +159,9 @@ class Flight(pyarrow.flight.FlightServerBase):
         self.table: pa.Table | None = None
 
     def do_get(self, _context: Any, _ticket: Any) -> pyarrow.flight.RecordBatchStream:
-        return pyarrow.flight.RecordBatchStream(self.table)
+        # A message holds at most 2 GiB.
+        batches = self.table.to_batches(max_chunksize=FLIGHT_ROWS)
+        return pyarrow.flight.RecordBatchStream(pa.Table.from_batches(batches))
 
 
 #: Keeps a process that only attaches to a block from removing it, where Python can.
@@ -329,6 +333,8 @@ def measure(size: int, home: Path, arguments: argparse.Namespace) -> list[dict]:
     ours, theirs = context.Pipe()
     process = context.Process(target=receive, args=(theirs,), daemon=True)
     process.start()
+    # So that the end of the other process is the end of the pipe.
+    theirs.close()
     times: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
     for measured in range(-1, arguments.rounds):
         for way, values in times.items():

@@ -159,9 +159,18 @@ class DuckDB(Store):
 
     def read(self) -> Iterator[State]:
         while True:
-            with self.open(True) as con:
-                found = con.execute(READ).fetchone()
-            yield found
+            yield self.read_once()
+
+    def read_once(self, until: float = 0.0) -> State:
+        """What a reader that opens the file finds."""
+        import duckdb
+
+        with self.open(True, until) as con:
+            try:
+                return con.execute(READ).fetchone()
+            except duckdb.IOException as error:
+                # The writer has opened it meanwhile, and writes where this reader reads.
+                raise Refused(str(error)) from error
 
 
 class DuckDBReopened(DuckDB):
@@ -182,9 +191,7 @@ class DuckDBReopened(DuckDB):
 
     def read(self) -> Iterator[State]:
         while True:
-            with self.open(True, time.monotonic() + PATIENCE_S) as con:
-                found = con.execute(READ).fetchone()
-            yield found
+            yield self.read_once(time.monotonic() + PATIENCE_S)
 
 
 class Sqlite(Store):

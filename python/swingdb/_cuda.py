@@ -8,6 +8,7 @@ last of them is gone. A forked child has the arrays, but not the registrations, 
 
 from __future__ import annotations
 
+import bisect
 import ctypes
 import glob
 import mmap
@@ -27,6 +28,8 @@ _PORTABLE, _READ_ONLY = 0x01, 0x08
 _lock = threading.RLock()
 #: What is registered, by its first address, with what tells one registration from a later one.
 _active: dict[int, tuple[weakref.ref[_Registration], object]] = {}
+#: Its keys in order: a table has thousands of pieces.
+_starts: list[int] = []
 _library_found: list[Any] = []
 
 
@@ -49,6 +52,7 @@ class _Registration:
         self.start, self.end = start, end
         token = object()
         _active[start] = weakref.ref(self), token
+        bisect.insort(_starts, start)
         # The memory is an argument, so that it does not go before the registration.
         last = weakref.finalize(self, _unregister, library, start, token, os.getpid(), kept)
         # At the end of the process CUDA may have ended before.
@@ -85,14 +89,16 @@ def _pages(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _cover(library: Any, start: int, end: int, kept: object) -> list[object]:
     """Registrations that together hold a range: those that are there, and new ones between."""
     present: list[_Registration] = []
-    for first, (ref, token) in list(_active.items()):
+    # They do not overlap: the one that begins last before the range may reach into it.
+    before = max(bisect.bisect_right(_starts, start) - 1, 0)
+    for first in _starts[before : bisect.bisect_left(_starts, end)]:
+        ref, token = _active[first]
         found = ref()
         if found is None:
             # Another thread has let go of it, and waits to say so.
             _unregister(library, first, token, os.getpid(), None)
-        elif found.start < end and start < found.end:
+        elif start < found.end:
             present.append(found)
-    present.sort(key=lambda found: found.start)
     covering: list[object] = list(present)
     at = start
     for found in present:
@@ -113,6 +119,7 @@ def _unregister(library: Any, start: int, token: object, process: int, kept: obj
         known = _active.get(start)
         if known is not None and known[1] is token:
             del _active[start]
+            del _starts[bisect.bisect_left(_starts, start)]
             library.cudaHostUnregister(ctypes.c_void_p(start))
 
 
@@ -164,6 +171,7 @@ def _after_fork_in_child() -> None:
     global _lock
     _lock = threading.RLock()
     _active.clear()
+    _starts.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -6,6 +6,7 @@ Columns are read-only: who wants to change a tensor of one clones it.
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -147,42 +148,58 @@ def to_torch(arrays: dict[Any, Any], *, pin: bool = False) -> dict[Any, Any]:
 
 
 def to_device(
-    batches: _internal.Batches, names: Sequence[str], device: Any, *, pin: bool = False
+    batches: _internal.Batches,
+    names: Sequence[str],
+    device: Any,
+    *,
+    pin: bool = False,
+    kept: list[Any] | None = None,
 ) -> dict[str, Any]:
     """Tensors of a device, each piece of memory copied there from where it lies.
 
     Copies and registrations go side by side: the GPU fetches one group of pieces while the next one
-    is registered.
+    is registered. With ``pin`` the tensors over the registered memory are left in ``kept``, and
+    found there the next time: then there is nothing to register.
     """
     torch = import_optional("torch", ".torch()")
     device = torch.device(device)
     if pin and device.type != "cuda":
         raise ProgrammingError(f"pin=True is for a device of CUDA, and this is {str(device)!r}")
     target: list[Any] = []
-    kept, at = [], 0
-    for group in _groups(batches, names):
-        flat = {(i, k): array for i, piece in enumerate(group) for k, array in enumerate(piece)}
-        tensors = to_torch(flat, pin=pin)
-        kept.append(tensors)
-        if not target:
-            types = [tensors[0, k].dtype for k in range(len(names))]
-            target = [torch.empty(batches.num_rows, dtype=t, device=device) for t in types]
-        for i, piece in enumerate(group):
+    used, at = [], 0
+    for group in kept[0] if kept else _tensors_of(batches, names, pin=pin):
+        used.append(group)
+        for piece in group:
+            if not target:
+                empty = functools.partial(torch.empty, batches.num_rows, device=device)
+                target = [empty(dtype=tensor.dtype) for tensor in piece]
             rows = len(piece[0])
-            for k, column in enumerate(target):
-                column[at : at + rows].copy_(tensors[i, k], non_blocking=pin)
+            for column, tensor in zip(target, piece, strict=True):
+                column[at : at + rows].copy_(tensor, non_blocking=pin)
             at += rows
-    if pin and kept:
+    if pin and used:
         # Until here the GPU may read the memory.
         torch.cuda.synchronize(device)
+        if kept is not None:
+            kept[:] = [used]
     if not target:
-        empty = {name: numbers(batches, index) for index, name in enumerate(names)}
-        target = [tensor.to(device) for tensor in to_torch(empty).values()]
+        none = {name: numbers(batches, index) for index, name in enumerate(names)}
+        target = [tensor.to(device) for tensor in to_torch(none).values()]
     return dict(zip(names, target, strict=True))
 
 
+def _tensors_of(
+    batches: _internal.Batches, names: Sequence[str], *, pin: bool
+) -> Iterator[list[list[Any]]]:
+    """Pieces, each with the tensors of its columns, in groups that are registered at once."""
+    for group in _groups(batches, names):
+        flat = {(i, k): array for i, piece in enumerate(group) for k, array in enumerate(piece)}
+        tensors = to_torch(flat, pin=pin)
+        yield [[tensors[i, k] for k in range(len(names))] for i in range(len(group))]
+
+
 def _groups(batches: _internal.Batches, names: Sequence[str]) -> Iterator[list[list[Any]]]:
-    """Pieces, each with the arrays of its columns, in groups that are registered at once."""
+    """Pieces, each with the arrays of its columns, in groups of some size."""
     pyarrow = import_optional("pyarrow", ".torch(device=...)")
     group: list[list[Any]] = []
     size = 0

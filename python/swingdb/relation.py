@@ -65,6 +65,7 @@ class Relation:
         "_is_given",
         "_made_of",
         "_position",
+        "_registered",
         "_query",
         "_result",
     )
@@ -83,6 +84,8 @@ class Relation:
         self._result = result
         self._batches = batches
         self._position = 0
+        #: Tensors over memory registered with CUDA, once it has been.
+        self._registered: list[Any] = []
         self._connection = connection
         self._query = query
         #: Makes the query of rows that are there already, if it is ever needed.
@@ -165,14 +168,16 @@ class Relation:
         The tensors are read-only: clone one to change it. With ``pin`` the memory is registered
         with CUDA for as long as the tensors are used, so that ``.to("cuda", non_blocking=True)``
         copies at full speed. With ``device`` the tensors are of that device, and every piece of
-        memory is copied there from where it lies; with ``pin`` too, by the GPU itself.
+        memory is copied there from where it lies; with ``pin`` too, by the GPU itself. Then the
+        memory stays registered as long as this relation is used, so that feeding it again takes
+        no longer than the copy.
         """
         from ._tensors import numbers, to_device, to_torch
 
         names = _text.unique(self.columns)
         batches = self._collected()
         if device is not None:
-            return to_device(batches, names, device, pin=pin)
+            return to_device(batches, names, device, pin=pin, kept=self._registered)
         arrays = {name: numbers(batches, index) for index, name in enumerate(names)}
         return to_torch(arrays, pin=pin)
 

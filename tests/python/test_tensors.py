@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import swingdb
+from swingdb import _cuda
 
 np = pytest.importorskip("numpy")
 ROOT = Path(__file__).resolve().parents[2]
@@ -324,11 +325,17 @@ def test_torch_of_a_device(numbers):
     expected = list(rel.torch().values())
     devices = ["cpu"] + ["cuda"] * torch.cuda.is_available()
     for device in devices:
-        for pin in (False,) if device == "cpu" else (False, True):
+        # The second time the memory is registered already.
+        for pin in (False,) if device == "cpu" else (False, True, True):
             found = rel.torch(device=device, pin=pin)
             assert list(found) == list(rel.torch())
             for one, other in zip(found.values(), expected, strict=True):
                 assert one.device.type == device and torch.equal(one.cpu(), other)
+    assert bool(_cuda._active) == torch.cuda.is_available()
+    del rel, found, one, other
+    gc.collect()
+    assert not _cuda._active, "what the relation registered ends with it"
+    rel = numbers.table("many")
     empty = numbers.sql("SELECT a, b FROM many WHERE a < 0").torch(device="cpu")
     assert [(len(t), t.dtype) for t in empty.values()] == [(0, torch.int64), (0, torch.bool)]
     with pytest.raises(swingdb.ProgrammingError, match="pin=True is for a device of CUDA"):

@@ -5,6 +5,6 @@
 //!
 //! - [`shared_join`]: a hash join whose one table is built by all threads.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod shared_join;

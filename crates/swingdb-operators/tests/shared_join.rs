@@ -20,10 +20,12 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, Column, DynamicFilterPhysicalExpr, col, lit,
 };
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::test::exec::BlockingExec;
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
 use datafusion::prelude::SessionConfig;
 use fastrand::Rng;
@@ -474,6 +476,112 @@ async fn the_build_ends_with_the_last_partition() -> Result<()> {
     // The plan is alive, and has one reference itself.
     while refs.strong_count() > 1 {
         tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn all_partitions_give_out_rows_of_the_build_side() -> Result<()> {
+    for join_type in [JoinType::LeftSemi, JoinType::LeftAnti, JoinType::LeftMark] {
+        let (left, right) = (numbered(400_000, 400_000, 4, false), numbered(8, 8, 4, false));
+        let join = join_by_k(left, right, join_type)?;
+        // A reader that asks all partitions first: each waits for the others.
+        let streams = (0..4).map(|partition| join.execute(partition, context(100, 4)));
+        let mut streams = streams.collect::<Result<Vec<_>>>()?;
+        let mut first = Vec::new();
+        for stream in &mut streams {
+            first.push(futures::poll!(stream.next()));
+        }
+        let read = streams.into_iter().zip(first).map(|(stream, first)| {
+            tokio::spawn(async move {
+                let first = match first {
+                    std::task::Poll::Ready(batch) => batch.transpose()?,
+                    std::task::Poll::Pending => None,
+                };
+                let rest = stream.try_collect::<Vec<_>>().await?;
+                let batches = first.iter().chain(&rest);
+                Ok::<_, DataFusionError>(batches.map(RecordBatch::num_rows).sum::<usize>())
+            })
+        });
+        let rows = futures::future::try_join_all(read).await.expect("no task panics");
+        let rows = rows.into_iter().collect::<Result<Vec<_>>>()?;
+        let expected = match join_type {
+            JoinType::LeftSemi => 8,
+            JoinType::LeftAnti => 399_992,
+            _ => 400_000,
+        };
+        assert_eq!(rows.iter().sum::<usize>(), expected, "{join_type}: {rows:?}");
+        if join_type != JoinType::LeftSemi {
+            let busy = rows.iter().filter(|&&rows| rows > 0).count();
+            assert!(busy > 1, "{join_type}: one partition gave all rows, {rows:?}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_does_not_wait_for_one_that_was_dropped() -> Result<()> {
+    let probe = numbered(100, 100, 1, false);
+    let endless = Arc::new(BlockingExec::new(probe.schema(), 1));
+    let probe = UnionExec::try_new(vec![probe, endless])?;
+    let join = join_by_k(numbered(1000, 1000, 2, false), probe, JoinType::LeftAnti)?;
+    let mut whole = join.execute(0, context(100, 2))?;
+    let mut cut_off = join.execute(1, context(100, 2))?;
+    assert!(futures::poll!(cut_off.next()).is_pending());
+    let waits = tokio::time::timeout(Duration::from_millis(100), whole.next()).await;
+    assert!(waits.is_err(), "which rows have no partner is not known yet");
+    drop(cut_off);
+    assert!(whole.next().await.is_none(), "which rows have no partner is never known");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn not_in_gives_the_rows_of_its_definition() -> Result<()> {
+    let mut random = Rng::with_seed(seed());
+    let sizes = [0, 1, 5, 40, 150];
+    for _ in 0..1000 {
+        let kind = [random.usize(..KEY_KINDS)];
+        let mut of_side = |name| side(name, &kind, sizes[random.usize(..sizes.len())], &mut random);
+        let (rows, list) = (of_side("l"), of_side("r"));
+        let (parts, list_parts) = (partitions(&rows, &mut random), partitions(&list, &mut random));
+        let on = vec![(col("l0", &rows.schema())?, col("r0", &list.schema())?)];
+        let join = HashJoinExec::try_new(
+            source(&parts, rows.schema()),
+            source(&list_parts, list.schema()),
+            on,
+            None,
+            &JoinType::LeftAnti,
+            random.bool().then(|| vec![rows.schema().index_of("l").expect("a number")]),
+            PartitionMode::CollectLeft,
+            NullEquality::NullEqualsNothing,
+            true,
+        )?;
+        assert!(SharedHashJoinExec::try_new(&join)?.is_none(), "a table of the wrong side");
+        let own = Arc::new(SharedHashJoinExec::not_in(&join)?.expect("a NOT IN"));
+        assert_eq!(own.schema(), join.schema());
+        // Plans are put together anew.
+        let children = own.children().into_iter().map(Arc::clone).collect();
+        let renewed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        let plan = own.replace_children(children, renewed)?;
+        let batch_rows = BATCH_ROWS[random.usize(..BATCH_ROWS.len())];
+        let found = collect_partitioned(plan, context(batch_rows, random.usize(1..5))).await?;
+        let mut found = rows_of(&found.concat());
+        found.sort_unstable();
+        let value = |batch: &RecordBatch, key: &str, row| {
+            ScalarValue::try_from_array(batch.column_by_name(key).expect("a key"), row)
+        };
+        let list = (0..list.num_rows()).map(|row| value(&list, "r0", row));
+        let list = list.collect::<Result<Vec<_>>>()?;
+        let mut expected = Vec::new();
+        for row in 0..rows.num_rows() {
+            let x = value(&rows, "l0", row)?;
+            let is_unknown = x.is_null() || list.iter().any(ScalarValue::is_null);
+            if list.is_empty() || !(is_unknown || list.contains(&x)) {
+                expected.push((Some(row as i32), None, None));
+            }
+        }
+        expected.sort_unstable();
+        assert_eq!(found, expected, "kind {kind:?}, {list:?}");
     }
     Ok(())
 }

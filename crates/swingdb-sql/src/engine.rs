@@ -60,6 +60,7 @@ use crate::physical::query_planner::OwnOperators;
 use crate::physical::settled_order::SettledOrder;
 use crate::physical::slices::InSlices;
 use crate::physical::sorted_limits::WholeOrder;
+use crate::physical::whole_groups::WholeGroups;
 use crate::plan::aggregate_calls::Aggregates;
 use crate::plan::operators::Operators;
 
@@ -188,6 +189,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         }
     }
     rules.push(Arc::new(InOrder));
+    rules.push(Arc::new(WholeGroups));
     rules.push(Arc::new(ShareRows));
     rules.push(Arc::new(InSlices));
     rules

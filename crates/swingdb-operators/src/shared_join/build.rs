@@ -18,6 +18,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 
 use super::bounds::{Bounds, BoundsOfKeys};
+use super::buffers_once::buffers_once;
 use super::direct::{Dense, Many, Range, Unique};
 use super::hashed::{Hashed, HashedPart, part_shift};
 use super::keys;
@@ -78,6 +79,8 @@ pub(crate) struct BuildSide {
     pub(crate) keys: Vec<ArrayRef>,
     pub(crate) table: Arc<Table>,
     pub(crate) visited: Option<Visited>,
+    /// Whether a key is NULL somewhere.
+    pub(crate) has_null_key: bool,
     /// Returns the memory when the last probing partition ends.
     _reservation: Vec<MemoryReservation>,
 }
@@ -126,7 +129,8 @@ impl Build {
         let visited = visited.transpose()?;
         reservations.push(this.reservation.split(this.reservation.size()));
         let keys = Arc::unwrap_or_clone(keys);
-        Ok(BuildSide { batch, keys, table, visited, _reservation: reservations })
+        let has_null_key = keys.iter().any(|key| key.logical_null_count() > 0);
+        Ok(BuildSide { batch, keys, table, visited, has_null_key, _reservation: reservations })
     }
 
     async fn collect_all(
@@ -219,7 +223,9 @@ impl Build {
             Ok(match arrays.as_slice() {
                 [] => new_empty_array(&types[at]),
                 [one] => Arc::clone(one),
-                _ => concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>())?,
+                _ => buffers_once(concat(
+                    &arrays.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>(),
+                )?),
             })
         };
         let mut columns = in_parallel(self.workers, columns, column).await?.results;

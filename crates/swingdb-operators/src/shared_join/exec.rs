@@ -1,7 +1,6 @@
 //! The operator: [`SharedHashJoinExec`].
 
 use std::fmt;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 
 use datafusion::common::config::ConfigOptions;
@@ -42,6 +41,8 @@ type Plan = Arc<dyn ExecutionPlan>;
 pub struct SharedHashJoinExec {
     /// The join as the engine describes it. It answers for everything but rows.
     join: HashJoinExec,
+    /// Whether it is `x NOT IN (...)`: a NULL on the build side may be equal to any `x`.
+    null_aware: bool,
     execution: Mutex<Execution>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -64,17 +65,41 @@ impl fmt::Debug for Execution {
 
 impl SharedHashJoinExec {
     /// A join that gives the rows of `join`. `None` for joins that this operator does not know:
-    /// anti joins for `NOT IN`, which depend on whether there is a NULL anywhere.
+    /// `NOT IN` that would build a table of the rows asked about ([`Self::not_in`] builds one of
+    /// the list).
     pub fn try_new(join: &HashJoinExec) -> Result<Option<Self>> {
-        if join.null_aware {
+        match join.null_aware {
+            true => Ok(None),
+            false => Self::of(join, false).map(Some),
+        }
+    }
+
+    /// `x NOT IN (...)` with a table of the list, from the engine's join with one of the rows that
+    /// have `x`. `None` where it is another join.
+    pub fn not_in(join: &HashJoinExec) -> Result<Option<Self>> {
+        if !join.null_aware || join.filter().is_some() {
             return Ok(None);
         }
+        // The output has the columns of the rows that have `x`, on whichever side they are.
+        let swapped = HashJoinExec::try_new(
+            Arc::clone(join.right()),
+            Arc::clone(join.left()),
+            join.on().iter().map(|(x, element)| (Arc::clone(element), Arc::clone(x))).collect(),
+            None,
+            &JoinType::RightAnti,
+            join.projection.as_deref().map(<[usize]>::to_vec),
+            PartitionMode::CollectLeft,
+            join.null_equality(),
+            false,
+        )?;
+        let swapped = swapped.builder().with_fetch(join.fetch()).build()?;
+        Self::of(&swapped, true).map(Some)
+    }
+
+    fn of(join: &HashJoinExec, null_aware: bool) -> Result<Self> {
         let join = join.builder().with_partition_mode(PartitionMode::CollectLeft).build()?;
-        Ok(Some(Self {
-            join,
-            execution: Mutex::default(),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }))
+        let execution = Mutex::default();
+        Ok(Self { join, null_aware, execution, metrics: ExecutionPlanMetricsSet::new() })
     }
 
     /// The same join as the engine's operator. Its execution would give other rows: it expects
@@ -85,15 +110,12 @@ impl SharedHashJoinExec {
 
     /// The plan with this operator where the engine answered with its own: as the plan's root, or
     /// right below a projection.
-    fn own(plan: Plan) -> Result<Plan> {
+    fn own(&self, plan: Plan) -> Result<Plan> {
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            return match Self::try_new(join)? {
-                Some(own) => Ok(Arc::new(own)),
-                None => internal_err!("a join came to compare NULLs as NOT IN does"),
-            };
+            return Ok(Arc::new(Self::of(join, self.null_aware)?));
         }
         if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-            let input = Self::own(Arc::clone(projection.input()))?;
+            let input = self.own(Arc::clone(projection.input()))?;
             let exprs = projection.expr().to_vec();
             return Ok(Arc::new(ProjectionExec::try_new(exprs, input)?));
         }
@@ -173,7 +195,7 @@ impl SharedHashJoinExec {
         };
         let building = async move { build.run(inputs).await.map(Arc::new).map_err(Arc::new) };
         let probing = right.output_partitioning().partition_count();
-        Ok(Running { building: building.boxed().shared(), probing: AtomicUsize::new(probing) })
+        Ok(Running::new(building.boxed().shared(), probing))
     }
 }
 
@@ -205,7 +227,11 @@ impl DisplayAs for SharedHashJoinExec {
         }
         let described = Engines(&self.join, format).to_string();
         let rest = described.strip_prefix("HashJoinExec: mode=CollectLeft, ");
-        write!(f, "SharedHashJoinExec: {}", rest.unwrap_or(&described))
+        write!(f, "SharedHashJoinExec: {}", rest.unwrap_or(&described))?;
+        match self.null_aware {
+            true => f.write_str(", null_aware"),
+            false => Ok(()),
+        }
     }
 }
 
@@ -255,16 +281,16 @@ impl ExecutionPlan for SharedHashJoinExec {
         children: Vec<Plan>,
         options: ReplaceChildrenOptions,
     ) -> Result<Plan> {
-        Self::own(self.engines()?.replace_children(children, options)?)
+        self.own(self.engines()?.replace_children(children, options)?)
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
         let renewed = self.join.builder().recompute_properties().with_new_children(children)?;
-        Self::own(renewed.build_exec()?)
+        self.own(renewed.build_exec()?)
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Plan> {
-        Self::own(self.join.builder().reset_state().build_exec()?)
+        self.own(self.join.builder().reset_state().build_exec()?)
     }
 
     fn execute(
@@ -292,11 +318,12 @@ impl ExecutionPlan for SharedHashJoinExec {
             on: join.on().iter().map(|(_, probe)| Arc::clone(probe)).collect(),
             filter: join.filter().cloned(),
             join_type: *join.join_type(),
+            null_aware: self.null_aware,
             null_equality: join.null_equality(),
             batch_rows,
             output: Output::new(self.schema(), columns, batch_rows, join.fetch()),
             metrics: ProbeMetrics::new(&self.metrics, partition),
-            state: State::Building,
+            state: State::New,
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), probe.stream())))
     }
@@ -318,7 +345,8 @@ impl ExecutionPlan for SharedHashJoinExec {
     }
 
     fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Plan>> {
-        self.join.try_swapping_with_projection(projection)?.map(Self::own).transpose()
+        let swapped = self.join.try_swapping_with_projection(projection)?;
+        swapped.map(|plan| self.own(plan)).transpose()
     }
 
     fn gather_filters_for_pushdown(
@@ -337,7 +365,7 @@ impl ExecutionPlan for SharedHashJoinExec {
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Plan>> {
         let mut told = self.join.handle_child_pushdown_result(phase, result, config)?;
-        told.updated_node = told.updated_node.map(Self::own).transpose()?;
+        told.updated_node = told.updated_node.map(|plan| self.own(plan)).transpose()?;
         Ok(told)
     }
 
@@ -346,6 +374,6 @@ impl ExecutionPlan for SharedHashJoinExec {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Plan> {
-        Self::own(self.join.with_fetch(limit)?).ok()
+        self.own(self.join.with_fetch(limit)?).ok()
     }
 }

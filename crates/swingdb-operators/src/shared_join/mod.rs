@@ -25,14 +25,19 @@
 //! # Concurrency
 //!
 //! The build is one future that all probing partitions share; its tasks end when the last of them
-//! is dropped. Which build rows found a partner is kept in atomic words. The partition that ends
-//! last gives out the rest of the build side, where the type of the join asks for that.
+//! is dropped. Which build rows found a partner is kept in atomic words. Where the type of the join
+//! asks for rows of the build side, the partitions wait for each other, and each gives out some of
+//! them. A partition does not wait where the join gives rows before that (outer joins), nor for one
+//! that nobody has asked for rows yet: its reader may want the rows of this one first. Then the
+//! partition that ends last gives out what is left.
 //!
 //! [`SharedHashJoinExec`] keeps a `HashJoinExec` to describe the join: schema, properties,
 //! statistics, and what may be pushed through it are the engine's own answers. Only the execution
-//! differs. Anti joins for `NOT IN` with NULLs stay with the engine.
+//! differs. `x NOT IN (list)` is an anti join that also knows whether the list has a NULL, and
+//! whether it is empty; the engine's join knows it only with a table of the rows that have `x`.
 
 mod bounds;
+mod buffers_once;
 mod build;
 mod direct;
 mod equal;

@@ -1,7 +1,8 @@
 //! Probing: one partition of the probe side streams through the table.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::array::UInt32Array;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -15,6 +16,7 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::metrics::RecordOutput;
 use futures::future::{BoxFuture, Shared};
 use futures::{Stream, StreamExt};
+use tokio::sync::Notify;
 
 use super::build::BuildSide;
 use super::equal::retain_equal;
@@ -28,9 +30,56 @@ pub(crate) type Building =
 
 /// One execution of a join, held by its probing partitions. The build ends with the last of them.
 pub(crate) struct Running {
-    pub(crate) building: Building,
-    /// Probing partitions that have not ended.
-    pub(crate) probing: AtomicUsize,
+    building: Building,
+    /// Probing partitions that nobody has asked for rows.
+    waiting: AtomicUsize,
+    /// Probing partitions that have not seen all their rows.
+    probing: AtomicUsize,
+    /// A partition was dropped before it had: nobody knows which build rows found a partner.
+    is_cut_off: AtomicBool,
+    /// Tells those who wait for `probing` and `is_cut_off`.
+    ended: Notify,
+    /// The first build row that no partition gives out in the end.
+    rest: AtomicUsize,
+}
+
+impl Running {
+    pub(crate) fn new(building: Building, partitions: usize) -> Self {
+        Self {
+            building,
+            waiting: AtomicUsize::new(partitions),
+            probing: AtomicUsize::new(partitions),
+            is_cut_off: AtomicBool::new(false),
+            ended: Notify::new(),
+            rest: AtomicUsize::new(0),
+        }
+    }
+
+    /// One partition more has seen all its rows. Whether it was the last.
+    fn end_one(&self) -> bool {
+        // All that others noted is seen by the last, and by those who wait for it.
+        let is_last = self.probing.fetch_sub(1, Ordering::AcqRel) == 1;
+        if is_last {
+            self.ended.notify_waiters();
+        }
+        is_last
+    }
+
+    fn cut_off(&self) {
+        self.is_cut_off.store(true, Ordering::Release);
+        self.ended.notify_waiters();
+    }
+
+    /// Waits until all partitions have seen all their rows; `false` where one never will.
+    async fn all_ended(&self) -> bool {
+        let mut told = pin!(self.ended.notified());
+        told.as_mut().enable();
+        let is_over = || self.probing.load(Ordering::Acquire) == 0;
+        if !is_over() && !self.is_cut_off.load(Ordering::Acquire) {
+            told.await;
+        }
+        is_over()
+    }
 }
 
 /// The probing of one partition.
@@ -42,6 +91,8 @@ pub(crate) struct Probe {
     pub(crate) on: Vec<PhysicalExprRef>,
     pub(crate) filter: Option<JoinFilter>,
     pub(crate) join_type: JoinType,
+    /// Whether a NULL of the build side may be equal to any row.
+    pub(crate) null_aware: bool,
     pub(crate) null_equality: NullEquality,
     pub(crate) batch_rows: usize,
     pub(crate) output: Output,
@@ -51,6 +102,8 @@ pub(crate) struct Probe {
 
 /// How far a partition has come.
 pub(crate) enum State {
+    /// Nobody has asked for a row.
+    New,
     /// The table is not built.
     Building,
     /// Between two batches of the probe side, or within one.
@@ -58,10 +111,13 @@ pub(crate) enum State {
         side: Arc<BuildSide>,
         current: Option<Current>,
     },
-    /// This partition ended last: it gives out build rows from this number on.
+    /// All its rows are seen. Build rows are given out when the other partitions have come as far.
+    Seen {
+        side: Arc<BuildSide>,
+    },
+    /// All partitions have seen all their rows: each gives out some build rows.
     Rest {
         side: Arc<BuildSide>,
-        from: usize,
     },
     Done,
 }
@@ -97,16 +153,21 @@ impl Probe {
                 return Ok(Some(batch));
             }
             if self.output.is_full() && !matches!(self.state, State::Done) {
-                self.state = State::Done;
+                self.leave();
                 self.input = None;
-                self.output.finish()?;
+                self.finish()?;
                 continue;
             }
             match &mut self.state {
+                State::New => {
+                    self.running.waiting.fetch_sub(1, Ordering::AcqRel);
+                    self.state = State::Building;
+                }
                 State::Building => {
                     let side = self.running.building.clone().await;
                     let side = side.map_err(DataFusionError::Shared)?;
-                    if side.table.is_empty() && !self.gives_unmatched_probe_rows() {
+                    let is_unknown = self.null_aware && side.has_null_key;
+                    if is_unknown || (side.table.is_empty() && !self.gives_unmatched_probe_rows()) {
                         self.input = None;
                     }
                     self.state = State::Probing { side, current: None };
@@ -117,9 +178,16 @@ impl Probe {
                     self.step(&side)?;
                     tokio::task::consume_budget().await;
                 }
-                State::Rest { side, from } => {
-                    let (side, from) = (Arc::clone(side), *from);
-                    self.rest(&side, from)?;
+                State::Seen { side } => {
+                    let side = Arc::clone(side);
+                    match self.running.all_ended().await {
+                        true => self.state = State::Rest { side },
+                        false => self.finish()?,
+                    }
+                }
+                State::Rest { side } => {
+                    let side = Arc::clone(side);
+                    self.rest(&side)?;
                     tokio::task::consume_budget().await;
                 }
                 State::Done => return Ok(None),
@@ -138,6 +206,27 @@ impl Probe {
         types.contains(&self.join_type)
     }
 
+    /// Whether a partition may wait for the others to see all their rows. Not where a reader may
+    /// take all rows of one partition before it asks the next one for any, nor where it may stop
+    /// asking a partition that has given rows.
+    fn may_wait(&self) -> bool {
+        use JoinType as J;
+        matches!(self.join_type, J::LeftSemi | J::LeftAnti | J::LeftMark)
+            && self.running.waiting.load(Ordering::Acquire) == 0
+    }
+
+    /// Tells the others not to wait, if this partition has not seen all its rows.
+    fn leave(&self) {
+        if matches!(self.state, State::New | State::Building | State::Probing { .. }) {
+            self.running.cut_off();
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.state = State::Done;
+        self.output.finish()
+    }
+
     /// Takes the next batch of the probe side, and looks it up.
     async fn fetch(&mut self) -> Result<()> {
         let batch = match &mut self.input {
@@ -149,17 +238,13 @@ impl Probe {
         };
         let Some(batch) = batch else {
             self.input = None;
-            // All that others noted is seen by the last.
-            let is_last = self.running.probing.fetch_sub(1, Ordering::AcqRel) == 1;
             let side = Arc::clone(side);
-            self.state = match is_last && self.gives_build_rows_last() {
-                true => State::Rest { side, from: 0 },
-                false => State::Done,
-            };
-            if matches!(self.state, State::Done) {
-                self.output.finish()?;
+            let is_last = self.running.end_one();
+            if self.gives_build_rows_last() && (is_last || self.may_wait()) {
+                self.state = State::Seen { side };
+                return Ok(());
             }
-            return Ok(());
+            return self.finish();
         };
         if batch.num_rows() == 0 {
             return Ok(());
@@ -300,10 +385,16 @@ impl Probe {
             self.output.push(&build, &Rows::All(&now.batch), Some(&mark))?;
             return Ok(true);
         }
-        let found = match wanted {
+        let mut found = match wanted {
             true => mark.values().clone(),
             false => !mark.values(),
         };
+        // NULL may be equal to any element, if there is one.
+        if let (true, Some(valid)) = (self.null_aware, now.keys[0].logical_nulls())
+            && side.batch.num_rows() > 0
+        {
+            found = &found & valid.inner();
+        }
         let rows = match found.count_set_bits() {
             0 => return Ok(true),
             all if all == found.len() => Rows::All(&now.batch),
@@ -316,44 +407,38 @@ impl Probe {
         Ok(true)
     }
 
-    /// Gives out rows of the build side from a number on, as the type of the join asks for.
-    fn rest(&mut self, side: &BuildSide, from: usize) -> Result<()> {
+    /// Gives out the next rows of the build side that no partition has, as the type of the join
+    /// asks for.
+    fn rest(&mut self, side: &BuildSide) -> Result<()> {
         use JoinType as J;
         let time = self.metrics.time.clone();
         let _timer = time.timer();
         let Some(visited) = &side.visited else {
             return internal_err!("a join did not note the rows of its build side");
         };
-        let until = side.batch.num_rows().min(from.saturating_add(self.batch_rows));
-        let numbers = from as u32..until as u32;
+        let from = self.running.rest.fetch_add(self.batch_rows, Ordering::Relaxed);
+        if from >= side.batch.num_rows() {
+            return self.finish();
+        }
+        let until = side.batch.num_rows().min(from + self.batch_rows);
         if self.join_type == J::LeftMark {
             let mark =
                 BooleanBuffer::collect_bool(until - from, |at| visited.has((from + at) as u32));
             let rows = side.batch.slice(from, until - from);
             let mark = BooleanArray::new(mark, None);
-            self.output.push(&Rows::All(&rows), &Rows::Nulls(0), Some(&mark))?;
-        } else {
-            let wanted = self.join_type == J::LeftSemi;
-            let rows = numbers.filter(|&row| visited.has(row) == wanted);
-            let rows = UInt32Array::from_iter_values(rows);
-            let probe = Rows::Nulls(rows.len());
-            self.output.push(&Rows::Numbered(&side.batch, rows), &probe, None)?;
+            return self.output.push(&Rows::All(&rows), &Rows::Nulls(0), Some(&mark));
         }
-        self.state = match until < side.batch.num_rows() {
-            true => State::Rest { side: self.side()?, from: until },
-            false => State::Done,
-        };
-        if matches!(self.state, State::Done) {
-            self.output.finish()?;
-        }
-        Ok(())
+        let wanted = self.join_type == J::LeftSemi;
+        let rows = (from as u32..until as u32).filter(|&row| visited.has(row) == wanted);
+        let rows = UInt32Array::from_iter_values(rows);
+        let probe = Rows::Nulls(rows.len());
+        self.output.push(&Rows::Numbered(&side.batch, rows), &probe, None)
     }
+}
 
-    fn side(&self) -> Result<Arc<BuildSide>> {
-        match &self.state {
-            State::Probing { side, .. } | State::Rest { side, .. } => Ok(Arc::clone(side)),
-            _ => internal_err!("a join has lost its build side"),
-        }
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
@@ -19,9 +20,12 @@ const LEAST_ROWS: usize = 256 * 1024;
 /// engine's own operator takes less time in all (`make bench-tpch` on two cores).
 const MANY_THREADS: usize = 8;
 
-/// Replaces the engine's hash joins by [`SharedHashJoinExec`] where the build side is large, or
-/// where it is not small and there are many threads. Stands right behind the rule that chooses the
-/// build side, and before the rule that collects or repartitions it.
+/// Replaces the engine's hash joins by [`SharedHashJoinExec`] where the build side is large; where
+/// there are many threads, everywhere but where it is known to be small: rows that filters and joins
+/// leave are often more than was estimated, and a table of millions that one thread builds keeps
+/// all others waiting. `x NOT IN (...)` always gets a table of the list, if that is no longer than
+/// the rows that have `x`. Stands right behind the rule that chooses the build side, and before the
+/// rule that collects or repartitions it.
 #[derive(Debug, Default)]
 pub struct SharedJoins;
 
@@ -33,8 +37,14 @@ impl PhysicalOptimizerRule for SharedJoins {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let threads = config.execution.target_partitions;
         let replaced = plan.transform_up(|node| {
-            let join = node.downcast_ref::<HashJoinExec>().filter(|join| pays(join, threads));
-            Ok(match join.map(SharedHashJoinExec::try_new).transpose()?.flatten() {
+            let own = match node.downcast_ref::<HashJoinExec>() {
+                Some(join) if join.null_aware && list_is_shorter(join) => {
+                    SharedHashJoinExec::not_in(join)?
+                }
+                Some(join) if pays(join, threads) => SharedHashJoinExec::try_new(join)?,
+                _ => None,
+            };
+            Ok(match own {
                 Some(shared) => Transformed::yes(Arc::new(shared)),
                 None => Transformed::no(node),
             })
@@ -65,17 +75,35 @@ fn pays(join: &HashJoinExec, threads: usize) -> bool {
     // Statistics are asked for last: they are computed for the whole plan below.
     are_enough(threads, repartitioned)
         && !join.left().boundedness().is_unbounded()
-        && likely_rows(join.left()).is_some_and(is_worth_it)
+        && is_worth_it(likely_rows(join.left()), threads)
 }
 
-fn is_worth_it(rows: usize) -> bool {
-    (LEAST_ROWS..=MOST_ROWS).contains(&rows)
+fn is_worth_it(rows: Precision<usize>, threads: usize) -> bool {
+    match rows {
+        Precision::Exact(rows) => (LEAST_ROWS..=MOST_ROWS).contains(&rows),
+        Precision::Inexact(rows) if threads < MANY_THREADS => {
+            (LEAST_ROWS..=MOST_ROWS).contains(&rows)
+        }
+        Precision::Inexact(rows) => rows <= MOST_ROWS,
+        Precision::Absent => threads >= MANY_THREADS,
+    }
+}
+
+/// Whether the list of `x NOT IN (list)` is no longer than the rows that have `x`.
+fn list_is_shorter(join: &HashJoinExec) -> bool {
+    let [rows, list] = [join.left(), join.right()].map(likely_rows);
+    match (rows.get_value(), list.get_value()) {
+        (Some(rows), Some(list)) => list <= rows,
+        _ => false,
+    }
 }
 
 /// The rows that a plan is likely to have, if it is known.
-fn likely_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
-    known.num_rows.get_value().copied()
+fn likely_rows(plan: &Arc<dyn ExecutionPlan>) -> Precision<usize> {
+    match StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()) {
+        Ok(known) => known.num_rows,
+        Err(_) => Precision::Absent,
+    }
 }
 
 #[cfg(test)]
@@ -84,18 +112,23 @@ mod tests {
 
     #[test]
     fn it_depends_on_rows_and_threads() {
+        use Precision::{Absent, Exact, Inexact};
         for (rows, threads, repartitioned, expected) in [
-            (5_000_000, 1, true, false),
-            (5_000_000, 2, true, true),
-            (5_000_000, 2, false, false),
-            (1_000_000, 7, false, false),
-            (1_000_000, 8, false, true),
-            (100_000, 64, false, false),
-            (100_000, 64, true, false),
-            (MOST_ROWS + 1, 64, true, false),
+            (Inexact(5_000_000), 1, true, false),
+            (Inexact(5_000_000), 2, true, true),
+            (Inexact(5_000_000), 2, false, false),
+            (Inexact(1_000_000), 7, false, false),
+            (Inexact(1_000_000), 8, false, true),
+            (Inexact(100_000), 7, true, false),
+            (Inexact(100), 8, false, true),
+            (Exact(100_000), 64, false, false),
+            (Exact(100_000), 64, true, false),
+            (Absent, 7, true, false),
+            (Absent, 8, false, true),
+            (Inexact(MOST_ROWS + 1), 64, true, false),
         ] {
-            let found = are_enough(threads, repartitioned) && is_worth_it(rows);
-            assert_eq!(found, expected, "{rows} rows, {threads} threads, {repartitioned}");
+            let found = are_enough(threads, repartitioned) && is_worth_it(rows, threads);
+            assert_eq!(found, expected, "{rows:?} rows, {threads} threads, {repartitioned}");
         }
     }
 }

@@ -42,6 +42,15 @@ pub(crate) fn in_child(
     Ok(complete.then_some(moved.data))
 }
 
+/// The column of the child at `place` that is the column at `index` of the output.
+pub(crate) fn column_in_child(
+    node: &dyn ExecutionPlan,
+    place: usize,
+    index: usize,
+) -> Option<usize> {
+    Some(origin(node, place, index)?.downcast_ref::<Column>()?.index())
+}
+
 /// The expression on the child at `place` that makes the column at `index` of the output.
 fn origin(node: &dyn ExecutionPlan, place: usize, index: usize) -> Option<Expr> {
     if let Some(projection) = node.downcast_ref::<ProjectionExec>() {

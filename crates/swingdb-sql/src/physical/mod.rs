@@ -11,3 +11,4 @@ pub(crate) mod query_planner;
 pub(crate) mod settled_order;
 pub(crate) mod slices;
 pub(crate) mod sorted_limits;
+pub(crate) mod whole_groups;

@@ -4,7 +4,9 @@
 //! one counter, so a partition whose morsels are cheap, or whose consumer is fast, takes more of
 //! them. The counter only grows: every partition sees the rows in table order, which makes a
 //! declared order hold in each. Where the order of all rows matters, each morsel is a partition
-//! instead ([`SwingSource::in_order`]).
+//! instead ([`SwingSource::in_order`]). Where rows with one value of a column that the table is
+//! sorted by must be in one partition, morsels end where the value changes, and what is left of a
+//! value in the next segment is taken with them ([`SwingSource::with_whole_keys`]).
 //!
 //! Before a morsel is read, the conditions that became known meanwhile decide whether its segment
 //! can matter at all (see [`pruning`](crate::scan::pruning)). What of the segment is still in
@@ -20,6 +22,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use arrow::array::make_comparator;
+use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
@@ -74,6 +78,8 @@ pub(crate) struct SwingSource {
     pub(super) rows_before: Arc<[i64]>,
     /// What each partition reads, if that is settled before the scan runs.
     pub(super) parts: Option<Arc<[Morsel]>>,
+    /// Morsels that are taken together, where a value of a column must be in one partition.
+    pub(super) whole: Option<Whole>,
     /// Segments ruled out at planning.
     pub(super) pruned: usize,
     /// Rows dealt with so far, for progress reports.
@@ -111,6 +117,7 @@ impl SwingSource {
             filters: Arc::new([]),
             orderings,
             parts: None,
+            whole: None,
             pruned: 0,
             done: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -147,6 +154,29 @@ impl SwingSource {
         let mut source = self.clone();
         source.parts = Some(self.cut_into_morsels().into());
         source
+    }
+
+    /// The same scan, if no two of its partitions can have rows with one value of a column that it
+    /// returns: for a column that the table is sorted by, and that is in memory.
+    pub(crate) fn with_whole_keys(&self, returned: usize) -> Result<Option<Self>> {
+        let column = self.projection[returned];
+        let is_known = |of: &LexOrdering| {
+            let first = of.first().expr.downcast_ref::<Column>();
+            first.is_some_and(|first| first.index() == returned)
+        };
+        // Zeros of both signs are one group, but not one value.
+        if column >= self.table.columns().len()
+            || self.schema.field(returned).data_type().is_floating()
+            || !self.orderings.iter().any(is_known)
+            || self.limit.is_some()
+            || self.parts.is_some()
+            || self.segments.iter().any(|(_, segment)| segment.cold_bytes(&[column]) != (0, 0))
+        {
+            return Ok(None);
+        }
+        let mut source = self.clone();
+        source.whole = Some(self.cut_between_values(column)?);
+        Ok(Some(source))
     }
 
     fn partitions(&self) -> usize {
@@ -199,6 +229,55 @@ impl SwingSource {
     }
 }
 
+impl SwingSource {
+    /// Morsels that end where the value of a column changes.
+    fn cut_between_values(&self, column: usize) -> Result<Whole> {
+        let mut morsels: Vec<Morsel> = Vec::new();
+        let mut ends = Vec::new();
+        for Morsel { place, rows } in self.cut_into_morsels() {
+            let same = match morsels.last() {
+                Some(before) => self.rows_like_last(before, place, &rows, column)?,
+                None => 0,
+            };
+            let middle = rows.start + same;
+            if same > 0 {
+                morsels.push(Morsel { place, rows: rows.start..middle });
+            }
+            if middle < rows.end {
+                ends.push(morsels.len());
+                morsels.push(Morsel { place, rows: middle..rows.end });
+            }
+        }
+        ends.push(morsels.len());
+        // The first one ends where the second begins.
+        ends.remove(0);
+        Ok(Whole { column, morsels: morsels.into(), ends: ends.into() })
+    }
+
+    /// How many of the first of some rows have the value of the last row of a morsel.
+    fn rows_like_last(
+        &self,
+        before: &Morsel,
+        place: usize,
+        rows: &Range<usize>,
+        column: usize,
+    ) -> Result<usize> {
+        let last = before.rows.end - 1;
+        let value = self.segments[before.place].1.slice(column, last..before.rows.end)?;
+        let (mut from, mut length) = (rows.start, 16);
+        while from < rows.end {
+            let until = rows.end.min(from + length);
+            let next = self.segments[place].1.slice(column, from..until)?;
+            let compare = make_comparator(&value, &next, SortOptions::default())?;
+            if let Some(other) = (0..next.len()).find(|&at| compare(0, at).is_ne()) {
+                return Ok(from + other - rows.start);
+            }
+            (from, length) = (until, length * 4);
+        }
+        Ok(rows.len())
+    }
+}
+
 /// For each segment of a table, the rows of those before it. Deleted rows count: a deletion does
 /// not change the places of the rows behind it.
 fn rows_before(table: &Table) -> Result<Vec<i64>> {
@@ -237,6 +316,16 @@ pub(crate) struct Morsel {
     pub(super) rows: Range<usize>,
 }
 
+/// Morsels of which some are taken together, so that each value of a column is in one partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Whole {
+    /// The column of the table.
+    column: usize,
+    morsels: Arc<[Morsel]>,
+    /// Where those that are taken together end.
+    pub(super) ends: Arc<[usize]>,
+}
+
 impl DataSource for SwingSource {
     fn open(
         &self,
@@ -252,10 +341,12 @@ impl DataSource for SwingSource {
         _config: &ConfigOptions,
     ) -> Option<Arc<dyn std::any::Any + Send + Sync>> {
         Some(Arc::new(Shared {
-            morsels: match &self.parts {
-                Some(parts) => Arc::clone(parts),
-                None => self.cut_into_morsels().into(),
+            morsels: match (&self.parts, &self.whole) {
+                (Some(parts), _) => Arc::clone(parts),
+                (None, Some(whole)) => Arc::clone(&whole.morsels),
+                (None, None) => self.cut_into_morsels().into(),
             },
+            ends: self.whole.as_ref().map(|whole| Arc::clone(&whole.ends)),
             next: AtomicUsize::new(0),
             emitted: AtomicUsize::new(0),
             disk: DiskReads::new(self),
@@ -286,6 +377,10 @@ impl DataSource for SwingSource {
         }
         if let Some(ordering) = self.orderings.first() {
             write!(f, ", output_ordering=[{ordering}]")?;
+        }
+        if let Some(whole) = &self.whole {
+            let name = self.table_schema.field(whole.column).name();
+            write!(f, ", whole_groups_of=[{name}]")?;
         }
         for (nth, condition) in self.conditions.iter().enumerate() {
             write!(f, "{}{condition}", if nth == 0 { ", predicate=" } else { " AND " })?;
@@ -403,7 +498,7 @@ impl DataSource for SwingSource {
         };
         let column = self.projection[column];
         // Which rows are the first ones is a matter of the table's order.
-        if column >= self.table.columns().len() || self.limit.is_some() {
+        if column >= self.table.columns().len() || self.limit.is_some() || self.whole.is_some() {
             return Ok(SortOrderPushdownResult::Unsupported);
         }
         // The most promising segments first: then the bound of the best rows so far soon rules out

@@ -30,9 +30,26 @@ use crate::scan::source::{Morsel, SwingSource};
 /// What the partitions of one run share.
 pub(crate) struct Shared {
     pub(crate) morsels: Arc<[Morsel]>,
+    /// Where the morsels that are taken together end; each is taken by itself if it is `None`.
+    pub(crate) ends: Option<Arc<[usize]>>,
+    /// How often morsels have been taken.
     pub(crate) next: AtomicUsize,
     pub(crate) emitted: AtomicUsize,
     pub(crate) disk: DiskReads,
+}
+
+impl Shared {
+    /// The numbers of the morsels to take next; an empty range behind the last ones.
+    fn take(&self) -> Range<usize> {
+        let nth = self.next.fetch_add(1, Ordering::Relaxed);
+        match &self.ends {
+            None => nth..self.morsels.len().min(nth + 1),
+            Some(ends) => {
+                let end = |nth: usize| ends.get(nth).copied().unwrap_or(self.morsels.len());
+                nth.checked_sub(1).map_or(0, end)..end(nth)
+            }
+        }
+    }
 }
 
 /// See the [module documentation](self).
@@ -43,8 +60,10 @@ pub(crate) struct ScanStream {
     filter: RowFilter,
     /// Gathers what is left of filtered batches.
     gathered: BatchCoalescer,
-    /// The one morsel to take, where each partition has its own.
-    own: Option<usize>,
+    /// Whether each partition has one morsel of its own.
+    is_settled: bool,
+    /// The numbers of the morsels taken that are not begun.
+    taken: Range<usize>,
     /// What is left of the morsel in hand.
     morsel: Morsel,
     /// Rows this partition has emitted.
@@ -67,7 +86,8 @@ impl ScanStream {
             pruner: DynamicPruner::new(&source.filters, Arc::clone(&source.table_schema)),
             filter: RowFilter::new(&source.conditions, &source.filters, &source.table_schema)?,
             gathered: gathered.with_biggest_coalesce_batch_size(Some(target / 2)),
-            own: source.parts.is_some().then_some(partition),
+            is_settled: source.parts.is_some(),
+            taken: if source.parts.is_some() { partition..partition + 1 } else { 0..0 },
             morsel: Morsel { place: 0, rows: 0..0 },
             emitted: 0,
             ended: false,
@@ -85,11 +105,11 @@ impl ScanStream {
     /// none.
     fn take_morsel(&mut self) -> Result<bool> {
         loop {
-            let number = match &mut self.own {
-                Some(own) => std::mem::replace(own, usize::MAX),
-                None => self.shared.next.fetch_add(1, Ordering::Relaxed),
-            };
-            let Some(morsel) = self.shared.morsels.get(number) else {
+            if self.taken.is_empty() && !self.is_settled {
+                self.taken = self.shared.take();
+            }
+            let number = self.taken.next();
+            let Some(morsel) = number.and_then(|number| self.shared.morsels.get(number)) else {
                 self.shared.disk.note_done();
                 return Ok(false);
             };
@@ -109,7 +129,7 @@ impl ScanStream {
     fn limit_reached(&self) -> bool {
         let Some(limit) = self.source.limit else { return false };
         // Where there is an order, somebody may need the first rows of each partition.
-        let emitted = match self.source.orderings.is_empty() && self.own.is_none() {
+        let emitted = match self.source.orderings.is_empty() && !self.is_settled {
             true => self.shared.emitted.load(Ordering::Relaxed),
             false => self.emitted,
         };

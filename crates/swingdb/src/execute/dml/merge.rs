@@ -435,6 +435,7 @@ struct Work<'a> {
     plan: &'a Plan,
     /// Of the session.
     zone: Zone,
+    threads: usize,
     /// For each clause: the first of its value columns in the query's result.
     first_value: Vec<usize>,
     mappings: Vec<Option<Mapping<'a>>>,
@@ -487,6 +488,7 @@ impl<'a> Work<'a> {
         Ok(Self {
             plan,
             zone: session.zone(),
+            threads: session.threads()?,
             first_value,
             mappings,
             deleted: Vec::new(),
@@ -556,9 +558,10 @@ impl<'a> Work<'a> {
     fn apply(self, txn: &mut WriteTxn) -> Result<Done> {
         let Target { schema, name, table } = &self.plan.named.target;
         let sets = self.sets();
-        let updates = collect(self.updates.iter().cloned().map(Ok), |columns, rows| {
-            convert_sets(columns, &set_schema(&self.plan.named, &sets), rows, self.zone)
-        })?;
+        let updates =
+            collect(self.threads, self.updates.iter().cloned().map(Ok), |columns, rows| {
+                convert_sets(columns, &set_schema(&self.plan.named, &sets), rows, self.zone)
+            })?;
         let deletions = RowIds::new(self.deleted.clone());
         if updates.repeated || deletions.len() < self.deleted.len() || meet(&updates, &deletions) {
             return Err(Error::plan(format!(

@@ -373,7 +373,9 @@ fn update_existing(
     let mut collected = session.collected("INSERT")?;
     let found = collected.over(session.run(plan)?);
     let zone = session.zone();
-    let rows = collect(found, |columns, rows| convert_sets(columns, &schema, rows, zone))?;
+    let threads = session.threads()?;
+    let convert = |columns: &[ArrayRef], rows| convert_sets(columns, &schema, rows, zone);
+    let rows = collect(threads, found, convert)?;
     apply_sets(txn, &named.target, sets, &rows)?;
     Ok(rows.ids.as_slice().to_vec())
 }

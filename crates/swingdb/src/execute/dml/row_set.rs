@@ -11,11 +11,16 @@ use std::ops::Range;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::UInt64Type;
+use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::parallel::in_parallel;
 use swingdb_store::{RowId, RowIds};
 
 /// Segments whose rows may be in one batch before it counts as one in no order.
 const MAX_PIECES: usize = 256;
+
+/// Batches that one thread converts: no other is worth starting for so few.
+const FEW_BATCHES: usize = 4;
 
 /// Row ids, ascending and distinct, and for each the other columns of the query.
 #[derive(Debug)]
@@ -39,33 +44,68 @@ pub(crate) fn collect_ids(stream: impl Iterator<Item = Result<RecordBatch>>) -> 
     Ok(RowIds::from_arrays(&parts))
 }
 
-/// Collects row ids and values; `convert` turns the columns after the first into what is stored.
+/// Collects row ids and values; `convert` turns the columns after the first into what is stored, on
+/// several threads where there are many rows.
 pub(crate) fn collect(
-    stream: impl Iterator<Item = Result<RecordBatch>>,
-    mut convert: impl FnMut(&[ArrayRef], usize) -> Result<RecordBatch>,
+    threads: usize,
+    stream: impl Iterator<Item = Result<RecordBatch>> + Send,
+    convert: impl Fn(&[ArrayRef], usize) -> Result<RecordBatch> + Sync,
 ) -> Result<RowSet> {
-    let mut parts: Vec<(UInt64Array, RecordBatch)> = Vec::new();
-    for batch in stream {
-        let batch = batch?;
-        if batch.num_rows() == 0 {
-            continue;
-        }
-        let ids = row_ids(&batch)?;
-        let values = convert(&batch.columns()[1..], batch.num_rows())?;
-        for rows in pieces(ids) {
-            let (start, len) = (rows.start, rows.len());
-            parts.push((ids.slice(start, len), values.slice(start, len)));
-        }
+    let mut stream = stream.filter(|batch| !batch.as_ref().is_ok_and(|b| b.num_rows() == 0));
+    let mut parts: Vec<Part> = Vec::new();
+    for batch in stream.by_ref().take(FEW_BATCHES) {
+        parts.extend(parts_of(&batch?, &convert)?);
     }
+    let more = Mutex::new(Vec::new());
+    let mut order = 0;
+    in_parallel(
+        threads,
+        || {
+            let batch = stream.next().transpose()?;
+            order += 1;
+            Ok(batch.map(|batch| (order, batch)))
+        },
+        |order, batch| {
+            let parts = parts_of(&batch, &convert)?;
+            more.lock().push((order, parts));
+            Ok(())
+        },
+    )?;
+    let mut more = more.into_inner();
+    more.sort_unstable_by_key(|(order, _)| *order);
+    parts.extend(more.into_iter().flat_map(|(_, parts)| parts));
     let mut order: Vec<usize> = (0..parts.len()).collect();
-    order.sort_by_key(|part| parts[*part].0.value(0));
-    if !ascending(order.iter().map(|part| &parts[*part].0)) {
+    order.sort_by_key(|part| parts[*part].ids.value(0));
+    if !ascending(order.iter().map(|part| &parts[*part])) {
         return sorted(parts);
     }
-    parts.sort_by_key(|(ids, _)| ids.value(0));
-    let ids = RowIds::from_arrays(parts.iter().map(|(ids, _)| ids));
-    let values = parts.into_iter().map(|(_, values)| values).collect();
+    parts.sort_by_key(|part| part.ids.value(0));
+    let ids = RowIds::from_arrays(parts.iter().map(|part| &part.ids));
+    let values = parts.into_iter().map(|part| part.values).collect();
     Ok(RowSet { ids, values, repeated: false })
+}
+
+/// Rows of one segment that one batch had.
+struct Part {
+    ids: UInt64Array,
+    /// Whether the ids are strictly ascending.
+    ascending: bool,
+    values: RecordBatch,
+}
+
+fn parts_of(
+    batch: &RecordBatch,
+    convert: impl Fn(&[ArrayRef], usize) -> Result<RecordBatch>,
+) -> Result<Vec<Part>> {
+    let ids = row_ids(batch)?;
+    let values = convert(&batch.columns()[1..], batch.num_rows())?;
+    let part = |rows: Range<usize>| {
+        let ids = ids.slice(rows.start, rows.len());
+        // Without a way out of the loop several are compared at once.
+        let disorder = ids.values().windows(2).filter(|w| w[0] >= w[1]).count();
+        Part { ascending: disorder == 0, ids, values: values.slice(rows.start, rows.len()) }
+    };
+    Ok(pieces(ids).into_iter().map(part).collect())
 }
 
 fn row_ids(batch: &RecordBatch) -> Result<&UInt64Array> {
@@ -95,15 +135,13 @@ fn pieces(ids: &UInt64Array) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether all ids, taken one after the other, are strictly ascending.
-fn ascending<'a>(parts: impl Iterator<Item = &'a UInt64Array>) -> bool {
+/// Whether the ids of parts, taken one after the other, are strictly ascending.
+fn ascending<'a>(parts: impl Iterator<Item = &'a Part>) -> bool {
     let mut last = None;
-    for ids in parts {
-        let values: &[u64] = ids.values();
+    for part in parts {
+        let values: &[u64] = part.ids.values();
         let (Some(first), Some(end)) = (values.first(), values.last()) else { continue };
-        // Without a way out of the loop several are compared at once.
-        let disorder = values.windows(2).filter(|w| w[0] >= w[1]).count();
-        if disorder > 0 || last.is_some_and(|last| last >= *first) {
+        if !part.ascending || last.is_some_and(|last| last >= *first) {
             return false;
         }
         last = Some(*end);
@@ -112,11 +150,11 @@ fn ascending<'a>(parts: impl Iterator<Item = &'a UInt64Array>) -> bool {
 }
 
 /// For batches that overlap, in the order the query returned them.
-fn sorted(parts: Vec<(UInt64Array, RecordBatch)>) -> Result<RowSet> {
-    let arrays: Vec<&dyn Array> = parts.iter().map(|(ids, _)| ids as &dyn Array).collect();
+fn sorted(parts: Vec<Part>) -> Result<RowSet> {
+    let arrays: Vec<&dyn Array> = parts.iter().map(|part| &part.ids as &dyn Array).collect();
     let ids = arrow::compute::concat(&arrays)?;
-    let schema = parts[0].1.schema();
-    let values = concat_batches(&schema, parts.iter().map(|(_, values)| values))?;
+    let schema = parts[0].values.schema();
+    let values = concat_batches(&schema, parts.iter().map(|part| &part.values))?;
     drop(parts);
     let id_values: &[u64] = ids.as_primitive::<UInt64Type>().values();
     // The place in the query's result breaks ties, so that "the first" is well defined.
@@ -145,11 +183,11 @@ mod tests {
     }
 
     fn set(batches: &[&[(u64, i32)]]) -> (Vec<u64>, Vec<i32>, usize, bool) {
-        let stream = batches.iter().map(|rows| batch(rows));
+        let stream = batches.iter().map(|rows| batch(rows)).collect::<Vec<_>>().into_iter();
         let convert = |columns: &[ArrayRef], _rows: usize| {
             Ok(RecordBatch::try_from_iter([("v", Arc::clone(&columns[0]))])?)
         };
-        let set = collect(stream, convert).unwrap();
+        let set = collect(2, stream, convert).unwrap();
         let ids = set.ids.as_slice().iter().map(|id| id.0).collect();
         let values = set.values.iter().flat_map(|batch| {
             batch.column(0).as_primitive::<arrow::datatypes::Int32Type>().values().to_vec()
@@ -183,6 +221,29 @@ mod tests {
         let whole = 0..2;
         assert_eq!(parts(vec![1, 2]), [whole]);
         assert_eq!(parts(vec![1, id(1, 0), id(1, 1), id(2, 0)]), [0..1, 1..3, 3..4]);
+    }
+
+    #[test]
+    fn many_batches_are_converted_by_several_threads() {
+        let rows = |n: u64| (0..50).map(|i| (n << 32 | i, (n * 50 + i) as i32)).collect::<Vec<_>>();
+        let batches = (0..200).map(rows).collect::<Vec<_>>();
+        let mut given = batches.iter().map(Vec::as_slice).collect::<Vec<_>>();
+        given.reverse();
+        let (ids, values, parts, repeated) = set(&given);
+        assert_eq!(values, (0..10_000).collect::<Vec<_>>());
+        assert!(ids.is_sorted() && !repeated);
+        assert_eq!(parts, 200);
+        // Of a row that is there twice the first is kept, whichever thread was faster.
+        let twice = (0..100).map(|n| vec![(7, n), (1 << 32 | n as u64, n)]).collect::<Vec<_>>();
+        let (_, values, _, repeated) = set(&twice.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        assert_eq!((values[0], values.len(), repeated), (0, 101, true));
+        let error = |n: u64| match n {
+            150.. => Err(Error::internal(format!("number {n}"))),
+            _ => batch(&[(n, 0)]),
+        };
+        let convert = |_: &[ArrayRef], _: usize| batch(&[(0, 0)]);
+        let failed = collect(4, (0..200).map(error).collect::<Vec<_>>().into_iter(), convert);
+        assert!(failed.unwrap_err().to_string().contains("number 150"));
     }
 
     #[test]

@@ -148,7 +148,8 @@ fn changed_rows(
         check_assignable(given.data_type(), field.data_type(), field.name())?;
     }
     let (found, zone) = (collected.over(session.run(plan)?), session.zone());
-    collect(found, |columns, rows| convert_sets(columns, &schema, rows, zone))
+    let threads = session.threads()?;
+    collect(threads, found, |columns, rows| convert_sets(columns, &schema, rows, zone))
 }
 
 /// The columns of a SET list as they are stored.
