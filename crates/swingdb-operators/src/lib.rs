@@ -5,6 +5,6 @@
 //!
 //! - [`shared_join`]: a hash join whose one table is built by all threads.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod shared_join;

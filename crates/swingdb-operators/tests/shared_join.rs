@@ -559,7 +559,7 @@ async fn not_in_gives_the_rows_of_its_definition() -> Result<()> {
         assert!(SharedHashJoinExec::try_new(&join)?.is_none(), "a table of the wrong side");
         let own = Arc::new(SharedHashJoinExec::not_in(&join)?.expect("a NOT IN"));
         assert_eq!(own.schema(), join.schema());
-        // Plans are put together anew.
+        // Plans are put together again by other rules.
         let children = own.children().into_iter().map(Arc::clone).collect();
         let renewed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         let plan = own.replace_children(children, renewed)?;

@@ -2,10 +2,7 @@
 //!
 //! Batches that a join has put together hold all buffers of its build side. The column of many such
 //! batches has them many times, and so would each batch of the output: counting the references to
-//! them would take longer than the join. Arrow's own ways to make such a column check every text
-//! again, so this module has the crate's one `unsafe` block.
-
-#![allow(unsafe_code)]
+//! them would take longer than the join.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,17 +10,26 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, ByteView, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{ByteViewType, DataType};
+use arrow::error::Result;
 
-/// The column with each of its buffers once.
-pub(crate) fn buffers_once(column: ArrayRef) -> ArrayRef {
-    match column.data_type() {
-        DataType::Utf8View => Arc::new(with_buffers_once(column.as_string_view())),
-        DataType::BinaryView => Arc::new(with_buffers_once(column.as_binary_view())),
+/// So few buffers are left as they are: a new column means checking its texts again.
+const FEW_BUFFERS: usize = 16;
+
+/// The column with each of its buffers once, if it has many.
+pub(crate) fn buffers_once(column: ArrayRef) -> Result<ArrayRef> {
+    Ok(match column.data_type() {
+        DataType::Utf8View => Arc::new(with_buffers_once(column.as_string_view())?),
+        DataType::BinaryView => Arc::new(with_buffers_once(column.as_binary_view())?),
         _ => column,
-    }
+    })
 }
 
-fn with_buffers_once<T: ByteViewType>(column: &GenericByteViewArray<T>) -> GenericByteViewArray<T> {
+fn with_buffers_once<T: ByteViewType>(
+    column: &GenericByteViewArray<T>,
+) -> Result<GenericByteViewArray<T>> {
+    if column.data_buffers().len() <= FEW_BUFFERS {
+        return Ok(column.clone());
+    }
     let mut numbers = HashMap::new();
     let mut buffers = Vec::new();
     let of_old = column.data_buffers().iter().map(|buffer| {
@@ -34,7 +40,7 @@ fn with_buffers_once<T: ByteViewType>(column: &GenericByteViewArray<T>) -> Gener
     });
     let of_old = of_old.collect::<Vec<u32>>();
     if buffers.len() == of_old.len() {
-        return column.clone();
+        return Ok(column.clone());
     }
     let views = column.views().iter().map(|&view| {
         let mut view = ByteView::from(view);
@@ -44,16 +50,13 @@ fn with_buffers_once<T: ByteViewType>(column: &GenericByteViewArray<T>) -> Gener
         view.as_u128()
     });
     let views = views.collect::<ScalarBuffer<u128>>();
-    // SAFETY: the views are those of a valid array, each of the same bytes: a buffer that took
-    // another one's place begins at the same address and is as long.
-    unsafe { GenericByteViewArray::new_unchecked(views, buffers, column.nulls().cloned()) }
+    GenericByteViewArray::try_new(views, buffers, column.nulls().cloned())
 }
 
 #[cfg(test)]
 mod tests {
     use arrow::array::StringViewArray;
     use arrow::compute::concat;
-    use arrow::error::Result;
 
     use super::*;
 
@@ -63,12 +66,14 @@ mod tests {
         let texts = (0..10).map(|n| (n % 4 > 0).then(|| long(n)));
         let one = texts.collect::<StringViewArray>();
         let other = StringViewArray::from_iter_values([long(10), "short".into()]);
-        let all = [&one, &one, &other, &one, &other].map(|array| array as &dyn Array);
+        let few = concat(&[&one as &dyn Array, &one, &other])?;
+        assert_eq!(buffers_once(Arc::clone(&few))?.to_data(), few.to_data());
+        let all = [&one as &dyn Array, &one, &other, &one, &other].repeat(FEW_BUFFERS);
         let column = concat(&all)?;
-        let found = buffers_once(Arc::clone(&column));
+        let found = buffers_once(Arc::clone(&column))?;
         found.to_data().validate_full()?;
         assert_eq!(found.as_ref(), column.as_ref());
-        assert!(column.as_string_view().data_buffers().len() > 2, "concat did it");
+        assert!(column.as_string_view().data_buffers().len() > FEW_BUFFERS, "concat did it");
         assert_eq!(found.as_string_view().data_buffers().len(), 2);
         Ok(())
     }

@@ -223,9 +223,10 @@ impl Build {
             Ok(match arrays.as_slice() {
                 [] => new_empty_array(&types[at]),
                 [one] => Arc::clone(one),
-                _ => buffers_once(concat(
-                    &arrays.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>(),
-                )?),
+                _ => {
+                    let arrays = arrays.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
+                    buffers_once(concat(&arrays)?)?
+                }
             })
         };
         let mut columns = in_parallel(self.workers, columns, column).await?.results;

@@ -31,13 +31,13 @@ pub(crate) type Building =
 /// One execution of a join, held by its probing partitions. The build ends with the last of them.
 pub(crate) struct Running {
     building: Building,
-    /// Probing partitions that nobody has asked for rows.
+    /// Probing partitions that have not been asked for rows.
     waiting: AtomicUsize,
     /// Probing partitions that have not seen all their rows.
     probing: AtomicUsize,
-    /// A partition was dropped before it had: nobody knows which build rows found a partner.
+    /// A partition was dropped before it had: which build rows found a partner stays unknown.
     is_cut_off: AtomicBool,
-    /// Tells those who wait for `probing` and `is_cut_off`.
+    /// Wakes the partitions that wait for `probing` and `is_cut_off`.
     ended: Notify,
     /// The first build row that no partition gives out in the end.
     rest: AtomicUsize,
@@ -57,7 +57,7 @@ impl Running {
 
     /// One partition more has seen all its rows. Whether it was the last.
     fn end_one(&self) -> bool {
-        // All that others noted is seen by the last, and by those who wait for it.
+        // What others noted is seen by the last partition, and by the ones that wait for it.
         let is_last = self.probing.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last {
             self.ended.notify_waiters();
@@ -102,7 +102,7 @@ pub(crate) struct Probe {
 
 /// How far a partition has come.
 pub(crate) enum State {
-    /// Nobody has asked for a row.
+    /// It has not been asked for a row.
     New,
     /// The table is not built.
     Building,
@@ -206,9 +206,9 @@ impl Probe {
         types.contains(&self.join_type)
     }
 
-    /// Whether a partition may wait for the others to see all their rows. Not where a reader may
-    /// take all rows of one partition before it asks the next one for any, nor where it may stop
-    /// asking a partition that has given rows.
+    /// Whether a partition may wait for the others to see all their rows. A reader may take all rows
+    /// of one partition before it asks the next one. And it may stop asking a partition that has
+    /// given rows, until others have given theirs.
     fn may_wait(&self) -> bool {
         use JoinType as J;
         matches!(self.join_type, J::LeftSemi | J::LeftAnti | J::LeftMark)

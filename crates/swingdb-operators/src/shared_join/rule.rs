@@ -20,12 +20,16 @@ const LEAST_ROWS: usize = 256 * 1024;
 /// engine's own operator takes less time in all (`make bench-tpch` on two cores).
 const MANY_THREADS: usize = 8;
 
-/// Replaces the engine's hash joins by [`SharedHashJoinExec`] where the build side is large; where
-/// there are many threads, everywhere but where it is known to be small: rows that filters and joins
-/// leave are often more than was estimated, and a table of millions that one thread builds keeps
-/// all others waiting. `x NOT IN (...)` always gets a table of the list, if that is no longer than
-/// the rows that have `x`. Stands right behind the rule that chooses the build side, and before the
-/// rule that collects or repartitions it.
+/// Replaces the engine's hash joins by [`SharedHashJoinExec`] where the build side is large.
+///
+/// With many threads it does so wherever the build side is not known to be small. Filters and joins
+/// often leave more rows than was estimated. While one thread builds a table of millions, all
+/// others wait.
+///
+/// `x NOT IN (...)` gets a table of the list, if that is no longer than the rows that have `x`.
+///
+/// The rule stands behind the engine's choice of the build side, and before sides are collected or
+/// repartitioned.
 #[derive(Debug, Default)]
 pub struct SharedJoins;
 
