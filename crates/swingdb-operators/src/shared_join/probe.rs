@@ -206,9 +206,10 @@ impl Probe {
         types.contains(&self.join_type)
     }
 
-    /// Whether a partition may wait for the others to see all their rows. A reader may take all rows
-    /// of one partition before it asks the next one. And it may stop asking a partition that has
-    /// given rows, until others have given theirs.
+    /// Whether a partition may wait for the others to see all their rows.
+    ///
+    /// A reader may take all rows of one partition before it asks the next one. And it may stop
+    /// asking a partition that has given rows, until others have given theirs.
     fn may_wait(&self) -> bool {
         use JoinType as J;
         matches!(self.join_type, J::LeftSemi | J::LeftAnti | J::LeftMark)
