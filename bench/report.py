@@ -372,6 +372,24 @@ def commits_section(results: dict) -> str:
     )
 
 
+def gpu_section(results: dict) -> str:
+    """Another process's memory, copied to a GPU."""
+    size, own = results["bytes"], results["copies"]["PyTorch's own pinned memory"]["s"]
+    rows = [
+        [name, f"{1e3 * copy['first_s']:.0f}", f"{1e3 * copy['s']:.0f}",
+         f"{size / copy['s'] / 1e9:.1f}", f"{100 * own / copy['s']:.0f} %"]
+        for name, copy in results["copies"].items()
+    ]
+    of = results["machine"]
+    return (
+        f"{size / common.GB:.0f} GiB of another process, to a {results['gpu']} with PyTorch "
+        f"{results['torch']}, on a machine of its own ({of['processor']}, {of['cores']} cores, "
+        f"{of['memory_gib']} GiB). The last column is the share of the rate of memory that PyTorch "
+        "allocates for such copies.\n\n"
+        + table(["what", "first, ms", "then, ms", "GB/s", "of pinned memory's rate"], rows)
+    )
+
+
 SECTIONS = [
     ("handover", "Handing a table to another process", handover_section),
     ("snapshot", "Taking a snapshot", snapshot_section),
@@ -384,6 +402,7 @@ SECTIONS = [
     ("tpch", "TPC-H", tpch_section),
     ("per-query", "A process for each query", per_query_section),
     ("many-cores", "By number of cores", many_cores_section),
+    ("gpu", "To a GPU", gpu_section),
     ("cold", "The first query on a database on a disk", cold_section),
     ("commits", "Durable commits", commits_section),
 ]
