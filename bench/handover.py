@@ -41,12 +41,12 @@ import swingdb
 #: Bytes of a row: a whole number and two floating point numbers.
 ROW_BYTES = 24
 SIZES = {
-    "10 MB": 10 * common.MB, "100 MB": 100 * common.MB, "1 GB": common.GB, "4 GB": 4 * common.GB,
-    "8 GB": 8 * common.GB,
+    "10 MB": 10 * common.MB, "100 MB": 100 * common.MB, "1 GB": common.GB, "2 GB": 2 * common.GB,
+    "4 GB": 4 * common.GB, "8 GB": 8 * common.GB,
 }
-#: The writer has the table twice, and ways that copy need up to three more; sizes of which memory
+#: The writer has the table twice, and ways that copy need up to four more; sizes of which memory
 #: holds fewer are left out.
-COPIES = 5
+COPIES = 6
 #: Rows of a message of Arrow Flight.
 FLIGHT_ROWS = 1 << 22
 ROUNDS = 7

@@ -4,19 +4,22 @@
 //! and again with other values, `SELECT * FROM t WHERE id = $1`, is optimized once, with places for
 //! its values ([`optimized`]), and gets them later ([`bound`]). That is only right where the values
 //! do not matter to the optimizer: they are compared with columns of one table of their own type,
-//! and nothing else is done with them. All other queries are optimized each time.
+//! or are in a column of the result that has a name of its own. All other queries are optimized each
+//! time.
 //!
 //! Rows must not matter to it either: the table is only named while the plan is optimized
 //! ([`crate::scan::named`]). Where floating point numbers are compared, a look at the rows pays
 //! (`analyze/equality/signs.rs`), so such plans are optimized each time, too.
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ExprSchema};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::{BinaryExpr, Placeholder};
-use datafusion::logical_expr::{Cast, Expr, LogicalPlan, Operator, TableScan, Volatility};
+use datafusion::logical_expr::{
+    Cast, Expr, LogicalPlan, Operator, Projection, TableScan, Volatility,
+};
 use swingdb_common::error::Result;
 use swingdb_common::floats::has_floats;
 
@@ -46,6 +49,10 @@ pub fn optimized(engine: &SessionState, plan: &LogicalPlan) -> Option<LogicalPla
                 .filters
                 .iter()
                 .all(|filter| !has_places(filter) || Condition::of(filter, scan).is_some()),
+            // What has a name of its own keeps it when the value comes.
+            LogicalPlan::Projection(list) => {
+                list.expr.iter().all(|expr| matches!(expr, Expr::Alias(_)) || !has_places(expr))
+            }
             other => !any_part(other, |part| matches!(part, Expr::Placeholder(_))),
         };
         Ok(TreeNodeRecursion::Continue)
@@ -57,7 +64,13 @@ pub fn optimized(engine: &SessionState, plan: &LogicalPlan) -> Option<LogicalPla
 pub fn bound(plan: LogicalPlan, params: &Params) -> Result<Option<LogicalPlan>> {
     let mut fits = true;
     let plan = plan.transform_up(|node| {
-        let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
+        let mut scan = match node {
+            LogicalPlan::TableScan(scan) => scan,
+            LogicalPlan::Projection(list) if list.expr.iter().any(has_places) => {
+                return with_values_in(list, params).map(Transformed::yes);
+            }
+            other => return Ok(Transformed::no(other)),
+        };
         let mut filters = std::mem::take(&mut scan.filters);
         for filter in filters.iter_mut().filter(|filter| has_places(filter)) {
             match Condition::of(filter, &scan).map(|condition| condition.with_value(params)) {
@@ -70,6 +83,22 @@ pub fn bound(plan: LogicalPlan, params: &Params) -> Result<Option<LogicalPlan>> 
         Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
     })?;
     Ok(fits.then_some(plan.data))
+}
+
+/// The projection with values in its places.
+fn with_values_in(list: Projection, params: &Params) -> Result<LogicalPlan, DataFusionError> {
+    let value = |part: Expr| {
+        Ok(match part {
+            Expr::Placeholder(Placeholder { id, .. }) => {
+                let value = params.get(&id).map_err(DataFusionError::from)?.clone();
+                Transformed::yes(Expr::Literal(value, None))
+            }
+            other => Transformed::no(other),
+        })
+    };
+    let exprs = list.expr.into_iter().map(|expr| expr.transform(value).data());
+    let exprs = exprs.collect::<Result<Vec<_>, _>>()?;
+    Projection::try_new(exprs, list.input).map(LogicalPlan::Projection)
 }
 
 /// Whether a node does more with floating point columns than to hand them on, or to add them up.

@@ -40,6 +40,13 @@ const BELIEVED: usize = 6;
 
 static COLUMNS: Mutex<Option<HashMap<Key, ArrayRef>>> = Mutex::new(None);
 
+/// The conditions in their order, but what may fail behind what cannot.
+pub(crate) fn safe_first(conditions: Vec<Arc<dyn PhysicalExpr>>) -> Vec<Arc<dyn PhysicalExpr>> {
+    let (mut safe, risky): (Vec<_>, Vec<_>) = conditions.into_iter().partition(cannot_fail);
+    safe.extend(risky);
+    safe
+}
+
 /// The conditions in the order to look at them, those first that rule out most for their cost,
 /// and the share of the rows that fulfil all. What may fail stays behind what cannot, in the order
 /// of the text.
@@ -54,9 +61,7 @@ pub(crate) fn in_order(
         return (conditions, 1.0);
     }
     let Some(found) = try_all(table, &conditions) else {
-        let (mut safe, risky): (Vec<_>, Vec<_>) = conditions.into_iter().partition(cannot_fail);
-        safe.extend(risky);
-        return (safe, UNKNOWN);
+        return (safe_first(conditions), UNKNOWN);
     };
     let share = found.share();
     let rank = |(condition, passed): &(Arc<dyn PhysicalExpr>, f64)| {

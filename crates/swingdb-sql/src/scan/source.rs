@@ -11,7 +11,8 @@
 //! Before a morsel is read, the conditions that became known meanwhile decide whether its segment
 //! can matter at all (see [`pruning`](crate::scan::pruning)). What of the segment is still in
 //! the store on a disk is read by parallel scans ahead of the morsels (see [`disk`](super::disk)).
-//! Batches are views of the segment's memory, at most [`BATCH_ROWS`] long. Rows that a condition
+//! Of segments that are sorted by a column, only the rows that conditions on it leave are looked at
+//! (see [`narrow`](crate::scan::narrow)). Batches are views of the segment's memory, at most [`BATCH_ROWS`] long. Rows that a condition
 //! rules out are left out (see [`filter`](super::filter)); only what is left of such batches is
 //! copied.
 //!
@@ -61,6 +62,8 @@ pub(crate) struct SwingSource {
     pub(super) table_schema: SchemaRef,
     /// Segments to read, with their places in the table, in reading order.
     pub(super) segments: Arc<[(u32, Arc<Segment>)]>,
+    /// The rows of each segment to look at, where some can be left out.
+    ranges: Option<Arc<[Range<usize>]>>,
     /// Columns of `table_schema` to emit.
     pub(super) projection: Arc<[usize]>,
     pub(super) schema: SchemaRef,
@@ -108,6 +111,7 @@ impl SwingSource {
             table,
             table_schema,
             segments: segments.into(),
+            ranges: None,
             projection: projection.into(),
             schema,
             partitions: partitions.min(rows.div_ceil(BATCH_ROWS)).max(1),
@@ -122,6 +126,13 @@ impl SwingSource {
             done: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         })
+    }
+
+    /// Looks at these rows of each segment only: no other fulfils the conditions.
+    pub(crate) fn with_ranges(mut self, ranges: Option<Vec<Range<usize>>>) -> Self {
+        self.ranges = ranges.map(Arc::from);
+        self.partitions = self.partitions.min(self.rows().div_ceil(BATCH_ROWS)).max(1);
+        self
     }
 
     /// Stops after about `limit` rows.
@@ -184,7 +195,15 @@ impl SwingSource {
     }
 
     fn rows(&self) -> usize {
-        self.segments.iter().map(|(_, s)| s.rows()).sum()
+        (0..self.segments.len()).map(|place| self.range(place).len()).sum()
+    }
+
+    /// The rows of a segment to look at.
+    fn range(&self, place: usize) -> Range<usize> {
+        match &self.ranges {
+            Some(ranges) => ranges[place].clone(),
+            None => 0..self.segments[place].1.rows(),
+        }
     }
 
     /// The same scan with other columns.
@@ -219,9 +238,10 @@ impl SwingSource {
         let share = self.rows() / (self.partitions * MORSELS_PER_PARTITION);
         let length = share.next_multiple_of(BATCH_ROWS).clamp(BATCH_ROWS, SEGMENT_ROWS);
         let mut morsels = Vec::new();
-        for (place, (_, segment)) in self.segments.iter().enumerate() {
-            for start in (0..segment.rows()).step_by(length) {
-                let end = (start + length).min(segment.rows());
+        for place in 0..self.segments.len() {
+            let rows = self.range(place);
+            for start in rows.clone().step_by(length) {
+                let end = (start + length).min(rows.end);
                 morsels.push(Morsel { place, rows: start..end });
             }
         }
@@ -372,6 +392,9 @@ impl DataSource for SwingSource {
         let names = self.schema.fields().iter().map(|field| field.name().as_str());
         let names = names.collect::<Vec<_>>().join(", ");
         write!(f, "table={table}, segments={read} of {all}, projection=[{names}]")?;
+        if self.ranges.is_some() {
+            write!(f, ", rows={}", self.rows())?;
+        }
         if let Some(limit) = self.limit {
             write!(f, ", fetch={limit}")?;
         }
@@ -516,6 +539,7 @@ impl DataSource for SwingSource {
         });
         let mut source = self.clone();
         source.segments = segments.into_iter().map(|(_, segment)| segment).collect();
+        source.ranges = None;
         source.orderings = Vec::new();
         Ok(SortOrderPushdownResult::Inexact { inner: Arc::new(source) })
     }

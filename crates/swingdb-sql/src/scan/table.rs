@@ -5,6 +5,7 @@
 //! UPDATE to a provider with conditions it cannot express simply left out, so such statements never
 //! come this way.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -19,9 +20,10 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use swingdb_store::{Constraint, Segment, Table};
 
+use crate::options::BATCH_ROWS;
 use crate::scan::hidden::{HiddenColumns, PLACE_COLUMN, ROWID_COLUMN};
 use crate::scan::source::SwingSource;
-use crate::scan::{pruning, sample, statistics};
+use crate::scan::{narrow, pruning, sample, statistics};
 
 /// One version of a table, for reading.
 #[derive(Debug)]
@@ -79,7 +81,15 @@ impl SwingTable {
                 (kept, pruned)
             }
         };
-        let (conditions, share) = sample::in_order(&self.table, conditions);
+        let ranges = narrow::rows_of_interest(&self.table, &segments, &conditions)?;
+        let few = ranges.as_ref().map(|ranges| ranges.iter().map(Range::len).sum::<usize>());
+        let (conditions, share) = match few.filter(|rows| *rows <= BATCH_ROWS) {
+            // To try them takes longer than to look at so few rows.
+            Some(rows) => {
+                (sample::safe_first(conditions), rows as f64 / self.table.row_count().max(1) as f64)
+            }
+            None => sample::in_order(&self.table, conditions),
+        };
         // The first rows of a table are the same each time; there is nothing to do in parallel.
         let partitions = match limit {
             Some(_) if conditions.is_empty() => 1,
@@ -93,6 +103,7 @@ impl SwingTable {
             projection.unwrap_or(&all).to_vec(),
             partitions,
         )?
+        .with_ranges(ranges)
         .with_limit(limit)
         .with_conditions(conditions, share)
         .with_pruned(pruned);

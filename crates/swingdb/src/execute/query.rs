@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use datafusion::common::DFSchema;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
@@ -86,22 +89,84 @@ pub(crate) fn again(
     source: &Source,
     params: &Params,
 ) -> Result<Option<QueryResult>> {
-    let Some(conditions) = session.conditions() else { return Ok(None) };
-    let found = session.plans.lock().find(source, params, conditions);
-    let Some((kept, params)) = found else { return Ok(None) };
-    session.cancel_token().check()?;
-    let (catalog, engine) = (session.catalog(), session.engine()?);
-    if catalog.definitions() != conditions.definitions {
-        return Ok(None);
-    }
-    if let Some(plan) = kept.optimized
-        && let Some(plan) = bound(with_tables(plan, &catalog)?, &params)?
-        && let Some(rows) = start_optimized(session, &engine, &plan)?
+    let Some(again) = Again::find(session, source, params)? else { return Ok(None) };
+    let zone = Zone::of(again.engine.config_options());
+    let rows = match again.start(session)? {
+        Started::Here(stream) => QueryResult::computed_here(stream, "SELECT"),
+        Started::Tasks(stream) => QueryResult::stream(stream, "SELECT"),
+    };
+    Ok(Some(rows.in_zone(zone)))
+}
+
+/// The rows that a statement changes: those of a query, planned as the last time if it came before.
+/// `check` looks at the query's columns when they are new.
+pub(crate) fn rows_of_change(
+    session: &Session,
+    query: Statement,
+    params: &Params,
+    check: impl FnOnce(&DFSchema) -> Result<()>,
+) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + Send>> {
+    let conditions = session.conditions();
+    let source = conditions.and_then(|_| Source::of_change(&query));
+    if let Some(source) = &source
+        && let Some(again) = Again::find(session, source, params)?
     {
-        return Ok(Some(rows));
+        return Ok(match again.start(session)? {
+            Started::Here(stream) => Box::new(stream),
+            Started::Tasks(stream) => Box::new(stream),
+        });
     }
-    let plan = with_values(with_tables(kept.plan, &catalog)?, &params)?;
-    start(session, &engine, plan, "SELECT").map(Some)
+    let (view, engine) = (session.view()?, session.engine()?);
+    let planner = Planner::new(&view, &engine).with_params(params);
+    let plan = planner.plan_for(query)?;
+    check(plan.schema())?;
+    if let (Some(source), Some(conditions)) = (source, conditions)
+        && planner.is_repeatable()
+        && view.extra.is_empty()
+    {
+        let numbering = Numbering { count: params.types().len(), names: Vec::new() };
+        let of = Keep { source, numbering };
+        keep(session, of, params, conditions, &plan, &view.main.catalog)?;
+    }
+    Ok(Box::new(session.run(with_values(plan, params)?)?))
+}
+
+/// A kept plan that is the right one now.
+struct Again {
+    engine: Arc<SessionState>,
+    catalog: Arc<Catalog>,
+    kept: KeptPlan,
+    params: Params,
+}
+
+/// The rows of a plan, by who computes them.
+enum Started {
+    Here(HereStream),
+    Tasks(BatchStream),
+}
+
+impl Again {
+    fn find(session: &Session, source: &Source, params: &Params) -> Result<Option<Self>> {
+        let Some(conditions) = session.conditions() else { return Ok(None) };
+        let found = session.plans.lock().find(source, params, conditions);
+        let Some((kept, params)) = found else { return Ok(None) };
+        session.cancel_token().check()?;
+        let (catalog, engine) = (session.catalog(), session.engine()?);
+        let is_same = catalog.definitions() == conditions.definitions;
+        Ok(is_same.then_some(Self { engine, catalog, kept, params }))
+    }
+
+    fn start(self, session: &Session) -> Result<Started> {
+        let Self { engine, catalog, kept, params } = self;
+        if let Some(plan) = kept.optimized
+            && let Some(plan) = bound(with_tables(plan, &catalog)?, &params)?
+            && let Some(rows) = start_optimized(session, &engine, &plan)?
+        {
+            return Ok(rows);
+        }
+        let plan = with_values(with_tables(kept.plan, &catalog)?, &params)?;
+        session.run(plan).map(Started::Tasks)
+    }
 }
 
 /// Starts a plan of one table that is optimized; `None`: it is to be planned as others are.
@@ -109,20 +174,19 @@ fn start_optimized(
     session: &Session,
     engine: &Arc<SessionState>,
     plan: &LogicalPlan,
-) -> Result<Option<QueryResult>> {
+) -> Result<Option<Started>> {
     let physical = engine.query_planner().create_physical_plan(plan, engine.as_ref());
     let Ok(physical) = threads::block_on(physical) else { return Ok(None) };
+    session.note_plan(&physical);
     let context = session.task_context(engine);
     let token = session.cancel_token();
-    let rows = match is_quick(plan) && is_short(physical.as_ref()) {
-        true => QueryResult::computed_here(HereStream::new(physical, context, token)?, "SELECT"),
+    Ok(Some(match is_quick(plan) && is_short(physical.as_ref()) {
+        true => Started::Here(HereStream::new(physical, context, token)?),
         false => {
             let progress = session.progress();
-            let stream = BatchStream::start(physical, context, None, token, progress)?;
-            QueryResult::stream(stream, "SELECT")
+            Started::Tasks(BatchStream::start(physical, context, None, token, progress)?)
         }
-    };
-    Ok(Some(rows.in_zone(Zone::of(engine.config_options()))))
+    }))
 }
 
 /// Whether a plan is one stream that looks at few rows.

@@ -387,7 +387,8 @@ impl Session {
         self.state.lock().noted.take().unwrap_or_default()
     }
 
-    fn note_plan(&self, plan: &Arc<dyn ExecutionPlan>) {
+    /// Notes a plan that the statement runs.
+    pub(crate) fn note_plan(&self, plan: &Arc<dyn ExecutionPlan>) {
         if let Some(outer) = self.temporary.outer() {
             return outer.note_plan(plan);
         }

@@ -8,12 +8,14 @@
 //! under, and with the settings and functions of then. It holds no version of a table, so that the
 //! memory of old ones is free.
 //!
-//! A text is kept when it comes for the second time: most never do.
+//! A text is kept when it comes for the second time: most never do. UPDATE and DELETE find their
+//! rows by a query, whose plan is kept in the same way.
 
 use std::hash::{BuildHasher, RandomState};
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_sql::text::parameters::{Numbering, Params};
 
 /// Plans of a session.
@@ -30,12 +32,20 @@ pub(crate) enum Source {
     Text(String),
     /// A statement that PREPARE has given a name, by its number; and the length of its text.
     Prepared(u64, usize),
+    /// The query for the rows that a statement changes, as text. It may name hidden columns.
+    Change(String),
 }
 
 impl Source {
     /// A text, unless it is too long for its plan to be kept: such a one is not copied either.
     pub(crate) fn of_text(text: &str) -> Option<Self> {
         (text.len() <= MAX_TEXT).then(|| Self::Text(text.to_string()))
+    }
+
+    /// The query for the rows that a statement changes.
+    pub(crate) fn of_change(query: &Statement) -> Option<Self> {
+        let text = query.to_string();
+        (text.len() <= MAX_TEXT).then_some(Self::Change(text))
     }
 }
 
@@ -77,7 +87,7 @@ impl PlanCache {
     /// Whether a plan is to be kept of what comes from here.
     pub(crate) fn wants(&mut self, source: &Source) -> bool {
         let text = match source {
-            Source::Text(text) => text,
+            Source::Text(text) | Source::Change(text) => text,
             Source::Prepared(_, len) => return *len <= MAX_TEXT,
         };
         let hash = self.hashes.hash_one(text);

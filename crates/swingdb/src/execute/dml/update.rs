@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     Delete, Expr, FromTable, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query,
     TableWithJoins, Update, UpdateTableFromKind, With,
@@ -30,6 +31,7 @@ use crate::execute::dml::length::length_of;
 use crate::execute::dml::returning::{Changed, Returning};
 use crate::execute::dml::row_set::{RowSet, collect, collect_ids};
 use crate::execute::dml::set_list::{Set, sets};
+use crate::execute::query::rows_of_change;
 use crate::execute::target::{Named, Target, target};
 use crate::session::Session;
 use crate::session::transaction::Length;
@@ -141,13 +143,16 @@ fn changed_rows(
     params: &Params,
     collected: &mut AccountedRows,
 ) -> Result<RowSet> {
-    let plan = session.plan(&build::statement(query, None), params)?;
     let schema = set_schema(named, sets);
     // Types that cannot be stored are an error even when no row is found.
-    for (given, field) in plan.schema().fields().iter().skip(1).zip(schema.fields()) {
-        check_assignable(given.data_type(), field.data_type(), field.name())?;
-    }
-    let (found, zone) = (collected.over(session.run(plan)?), session.zone());
+    let check = |found: &DFSchema| {
+        for (given, field) in found.fields().iter().skip(1).zip(schema.fields()) {
+            check_assignable(given.data_type(), field.data_type(), field.name())?;
+        }
+        Ok(())
+    };
+    let rows = rows_of_change(session, build::statement(query, None), params, check)?;
+    let (found, zone) = (collected.over(rows), session.zone());
     let threads = session.threads()?;
     collect(threads, found, |columns, rows| convert_sets(columns, &schema, rows, zone))
 }
@@ -206,9 +211,9 @@ pub(crate) fn delete(
             return Ok(Outcome::changed("DELETE", txn.truncate(schema, name)?));
         }
         let query = delete_query(&named, delete, with)?;
-        let plan = session.plan(&build::statement(query, None), params)?;
+        let rows = rows_of_change(session, build::statement(query, None), params, |_| Ok(()))?;
         let mut collected = session.collected("DELETE")?;
-        let ids = collect_ids(collected.over(session.run(plan)?))?;
+        let ids = collect_ids(collected.over(rows))?;
         let mut outcome = Outcome::changed("DELETE", 0);
         if let Some(items) = &delete.returning {
             let before = Changed::rows(&txn.view(), &named.target, ids.as_slice(), &mut collected)?;
