@@ -45,7 +45,8 @@ use crate::scan::{Reach, ShardScan};
 use crate::wire::TOKEN_HEADER;
 
 /// Rules that place operators which work within one process only, or that only serve it.
-const WITHIN_ONE_PROCESS: [&str; 4] = ["SharedJoins", "InOrder", "ShareRows", "InSlices"];
+const WITHIN_ONE_PROCESS: [&str; 5] =
+    ["SharedJoins", "InOrder", "WholeGroups", "ShareRows", "InSlices"];
 
 /// The nodes of a cluster, in the order of its shards.
 #[derive(Clone, Debug)]
