@@ -4,8 +4,8 @@
 //! and again with other values, `SELECT * FROM t WHERE id = $1`, is optimized once, with places for
 //! its values ([`optimized`]), and gets them later ([`bound`]). That is only right where the values
 //! do not matter to the optimizer: they are compared with columns of one table of their own type,
-//! or are in a column of the result that has a name of its own. All other queries are optimized each
-//! time.
+//! or are in a column of the result that has a name of its own. All other queries are optimized
+//! each time.
 //!
 //! Rows must not matter to it either: the table is only named while the plan is optimized
 //! ([`crate::scan::named`]). Where floating point numbers are compared, a look at the rows pays

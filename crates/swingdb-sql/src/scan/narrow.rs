@@ -1,7 +1,7 @@
 //! Which rows of a segment can fulfil a condition on a column that the segment is sorted by.
 //!
-//! `WHERE id = 7` on rows in the order of their ids: two binary searches find the rows, instead of a
-//! look at all of the segment. It is the index that a table in the order of its key has anyway.
+//! `WHERE id = 7` on rows in the order of their ids: two binary searches find the rows, instead of
+//! a look at all of the segment. It is the index that a table in the order of its key has anyway.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -91,7 +91,8 @@ impl Bound {
         Ok(())
     }
 
-    /// The first of some rows whose value is greater than the bound's, or as great where `or_equal`.
+    /// The first of some rows whose value is greater than the bound's; with `or_equal` also one
+    /// that is as great.
     fn first(&self, segment: &Segment, rows: &Range<usize>, or_equal: bool) -> Result<usize> {
         let (mut low, mut high) = (rows.start, rows.end);
         while low < high {

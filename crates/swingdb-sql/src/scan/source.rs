@@ -11,10 +11,11 @@
 //! Before a morsel is read, the conditions that became known meanwhile decide whether its segment
 //! can matter at all (see [`pruning`](crate::scan::pruning)). What of the segment is still in
 //! the store on a disk is read by parallel scans ahead of the morsels (see [`disk`](super::disk)).
-//! Of segments that are sorted by a column, only the rows that conditions on it leave are looked at
-//! (see [`narrow`](crate::scan::narrow)). Batches are views of the segment's memory, at most [`BATCH_ROWS`] long. Rows that a condition
-//! rules out are left out (see [`filter`](super::filter)); only what is left of such batches is
-//! copied.
+//!
+//! Of a segment that is sorted by a column, only the rows that conditions on it leave are looked at
+//! (see [`narrow`](crate::scan::narrow)). Batches are views of the segment's memory, at most
+//! [`BATCH_ROWS`] long. Rows that a condition rules out are left out (see
+//! [`filter`](super::filter)); only what is left of such batches is copied.
 //!
 //! **Cycle.** A scan, its stream and what it reads ahead share the state of one scan.
 
