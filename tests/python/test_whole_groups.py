@@ -75,6 +75,8 @@ def test_where_it_is_done(con):
     once = plan("SELECT k, count(*) FROM t GROUP BY k")
     assert "whole_groups_of=[k]" in once and "SinglePartitioned" in once
     assert "Repartition" not in once
+    distinct = plan("SELECT k, count(DISTINCT v) FROM t GROUP BY k")
+    assert distinct.count("SinglePartitioned") == 2 and "Repartition" not in distinct
     for other in (
         "SELECT v, count(*) FROM t GROUP BY v",
         "SELECT k / 2, count(*) FROM t GROUP BY 1",

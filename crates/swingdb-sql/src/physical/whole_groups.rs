@@ -55,14 +55,14 @@ impl PhysicalOptimizerRule for WholeGroups {
 /// `is_paired`: an operator above takes the partitions of this plan together with those of another
 /// one, so that which rows are in which matters.
 fn rewrite(plan: Plan, is_paired: bool) -> Result<Plan> {
-    let plan = match is_paired {
+    let is_below_paired = pairs_partitions(&plan) || (is_paired && !deals_out(&plan));
+    let children = plan.children().into_iter().cloned();
+    let children = children.map(|child| rewrite(child, is_below_paired)).collect::<Result<_>>()?;
+    let plan = replace_children_if_necessary(plan, children)?;
+    Ok(match is_paired {
         false => at_once(&plan)?.unwrap_or(plan),
         true => plan,
-    };
-    let is_paired = pairs_partitions(&plan) || (is_paired && !deals_out(&plan));
-    let children = plan.children().into_iter().cloned();
-    let children = children.map(|child| rewrite(child, is_paired)).collect::<Result<_>>()?;
-    replace_children_if_necessary(plan, children)
+    })
 }
 
 fn pairs_partitions(plan: &Plan) -> bool {
@@ -129,12 +129,16 @@ fn with_whole_keys(plan: &Plan, column: usize) -> Result<Option<Plan>> {
     replace_children_if_necessary(Arc::clone(plan), children).map(Some)
 }
 
-/// The child whose partitions an operator keeps: each row it gives is made of one of the child's
+/// The child whose partitions an operator keeps: each row it gives is made of rows of the child's
 /// partition.
 fn place_of_rows(plan: &Plan) -> Option<usize> {
     use JoinType as J;
     if plan.is::<FilterExec>() || plan.is::<ProjectionExec>() || plan.is::<CooperativeExec>() {
         return Some(0);
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        let is_whole = *aggregate.mode() == AggregateMode::SinglePartitioned;
+        return (is_whole && aggregate.group_expr().is_single()).then_some(0);
     }
     let shared = plan.downcast_ref::<SharedHashJoinExec>().map(SharedHashJoinExec::join);
     let join = shared.or_else(|| plan.downcast_ref::<HashJoinExec>())?;

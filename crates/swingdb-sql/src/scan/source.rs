@@ -176,12 +176,16 @@ impl SwingSource {
             let first = of.first().expr.downcast_ref::<Column>();
             first.is_some_and(|first| first.index() == returned)
         };
+        if self.whole.as_ref().is_some_and(|whole| whole.column == column) {
+            return Ok(Some(self.clone()));
+        }
         // Zeros of both signs are one group, but not one value.
         if column >= self.table.columns().len()
             || self.schema.field(returned).data_type().is_floating()
             || !self.orderings.iter().any(is_known)
             || self.limit.is_some()
             || self.parts.is_some()
+            || self.whole.is_some()
             || self.segments.iter().any(|(_, segment)| segment.cold_bytes(&[column]) != (0, 0))
         {
             return Ok(None);
