@@ -208,8 +208,10 @@ def clickbench(arguments: argparse.Namespace) -> tuple[Tables, dict[str, str]]:
     else:
         texts = {f"q{n}": line for n, line in enumerate(place.read_text().splitlines())}
     texts = {name: re.sub(r"^--.*$", "", text, flags=re.M).strip() for name, text in texts.items()}
-    names = sorted(set(re.findall(r"\b[A-Z]+[a-z]\w*|\bUR[LI]\w*|\bOS\b", " ".join(
-        re.sub(r"'[^']*'", "", text) for text in texts.values()))))
+    whole = " ".join(re.sub(r"'[^']*'", "", text) for text in texts.values())
+    # Where columns are quoted, other names are those of results.
+    quoted = re.findall(r'"(\w+)"', whole)
+    names = sorted(set(quoted or re.findall(r"\b[A-Z]+[a-z]\w*|\bUR[LI]\w*|\bOS\b", whole)))
     return {"hits": hits(names, arguments.hits)}, texts
 
 

@@ -124,6 +124,7 @@ class Run:
             lambda: f"{v()} IS {no}NULL",
             lambda: f"{v()} {no}BETWEEN {self.number()} AND {o()}",
             lambda: f"{v()} {no}IN ({self.number()}, {o()}, {self.number()})",
+            lambda: self.bounds(v()),
         ]
         if depth <= 0:
             return self.rng.choice(simple)()
@@ -138,6 +139,17 @@ class Run:
             lambda: self.membership(scope, depth - 1),
             lambda: f"{v()} {self.operator()} {self.single(scope, depth - 1)}",
         )()
+
+    def bounds(self, value):
+        """Two bounds of a value that are often equal, each on either side."""
+        number = self.number()
+        type_ = self.pick("", "::BIGINT", "::DOUBLE")
+        bound = lambda: self.pick(number, number, self.number()) + self.pick("", type_)
+        one = lambda: self.pick(
+            f"{value} {self.pick('<', '<=', '>', '>=')} {bound()}",
+            f"{bound()} {self.pick('<', '<=', '>', '>=')} {value}",
+        )
+        return f"({one()} AND {one()})"
 
     def membership(self, scope, depth):
         no = self.pick("", "NOT ")

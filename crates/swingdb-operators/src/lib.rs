@@ -4,7 +4,9 @@
 //! no session.
 //!
 //! - [`shared_join`]: a hash join whose one table is built by all threads.
+//! - [`top_of_groups`]: the first rows of each group, without a sort of all rows.
 
 #![forbid(unsafe_code)]
 
 pub mod shared_join;
+pub mod top_of_groups;

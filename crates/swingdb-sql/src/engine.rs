@@ -27,6 +27,7 @@ pub use swingdb_functions::aggregates::given::{
 use swingdb_functions::aggregates::sum::checked_sum;
 use swingdb_functions::bounded::MemoryLeft;
 use swingdb_operators::shared_join::SharedJoins;
+use swingdb_operators::top_of_groups::TopOfGroups;
 
 use crate::analyze::asof;
 use crate::analyze::asof::AsofJoins;
@@ -45,6 +46,7 @@ use crate::optimize::functional_dependencies::{DEPENDENCIES, distinct_groups, ma
 use crate::optimize::grouping_sets::GROUPING_SETS;
 use crate::optimize::join_order::JOIN_ORDER;
 use crate::optimize::lambda_nulls::LAMBDA_NULLS;
+use crate::optimize::literals_right::LITERALS_RIGHT;
 use crate::optimize::not_in::MEMBERSHIP;
 use crate::optimize::offset_sums::OFFSET_SUMS;
 use crate::optimize::rule::{Guarded, OwnRule, Rule};
@@ -142,6 +144,7 @@ fn optimizer_rules() -> Vec<Rule> {
         match rule.name() {
             "push_down_filter" => {
                 rules.push(Arc::new(ASOF_FILTERS));
+                rules.push(Arc::new(LITERALS_RIGHT));
                 rules.push(Guarded::new(rule, conditions_down));
                 // Conditions must be at their relations already, and projections not yet between
                 // the joins.
@@ -190,6 +193,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     }
     rules.push(Arc::new(InOrder));
     rules.push(Arc::new(WholeGroups));
+    rules.push(Arc::new(TopOfGroups));
     rules.push(Arc::new(ShareRows));
     rules.push(Arc::new(InSlices));
     rules

@@ -26,9 +26,10 @@
 //!
 //! The build is one future that all probing partitions share; its tasks end when the last of them
 //! is dropped. Which build rows found a partner is kept in atomic words. Where the type of the join
-//! asks for rows of the build side, the partitions wait for each other, and each gives out some of
-//! them. In two cases the partition that ends last gives out all of them instead: outer joins have
-//! given rows before, and a reader may want all rows of one partition before it asks the next.
+//! asks for rows of the build side, the partitions wait for each other. Each gives out some of
+//! them. The partition that ends last gives out all of them instead where others cannot wait. Outer
+//! joins have given rows before; and a reader may want all rows of one partition before it asks
+//! the next.
 //!
 //! [`SharedHashJoinExec`] keeps a `HashJoinExec` to describe the join: schema, properties,
 //! statistics, and what may be pushed through it are the engine's own answers. Only the execution

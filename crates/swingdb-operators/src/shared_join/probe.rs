@@ -57,7 +57,7 @@ impl Running {
 
     /// One partition more has seen all its rows. Whether it was the last.
     fn end_one(&self) -> bool {
-        // What others noted is seen by the last partition, and by the ones that wait for it.
+        // The last partition, and all that wait for it, see the notes of all others.
         let is_last = self.probing.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last {
             self.ended.notify_waiters();

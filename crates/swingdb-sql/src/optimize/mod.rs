@@ -11,6 +11,7 @@ pub(crate) mod functional_dependencies;
 pub(crate) mod grouping_sets;
 pub(crate) mod join_order;
 pub(crate) mod lambda_nulls;
+pub(crate) mod literals_right;
 pub(crate) mod not_in;
 pub(crate) mod offset_sums;
 pub(crate) mod rule;

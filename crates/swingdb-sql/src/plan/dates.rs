@@ -4,7 +4,9 @@
 //! type of the date and drops the hours. An interval of whole days is left alone: the result is a
 //! date as before, and compares with columns of dates without converting them.
 //!
-//! The difference of two dates is a number of days. The engine computes that, but takes it for a
+//! A date and a whole number are a date so many days later; the engine makes an interval of
+//! nanoseconds of the number, which has room for 292 years. The difference of two dates is a number
+//! of days. The engine computes that, but takes it for a
 //! duration where it estimates how many rows a condition on it lets through, and fails.
 
 use std::sync::Arc;
@@ -30,6 +32,9 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     if let Some(sum) = with_time(&sum, (left, right), schema) {
         return Transformed::yes(sum);
     }
+    if let Some(sum) = with_days(&sum, (left, right), schema) {
+        return Transformed::yes(sum);
+    }
     let date = match (left, right) {
         (true, true) if sum.op == Operator::Minus && days_each(&sum, schema) => {
             let days = |date: Expr| cast(cast(date, DataType::Int32), DataType::Int64);
@@ -46,6 +51,29 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     };
     **date = cast(std::mem::take(date.as_mut()), INSTANT);
     Transformed::yes(Expr::BinaryExpr(sum))
+}
+
+/// A date and a whole number of days.
+fn with_days(sum: &BinaryExpr, (left, right): (bool, bool), schema: &DFSchema) -> Option<Expr> {
+    let is_days = |expr: &Expr| match expr.get_type(schema) {
+        Ok(of) => of.is_integer() && of != DataType::UInt64,
+        Err(_) => false,
+    };
+    let (date, number) = match (left, right, sum.op) {
+        (true, false, _) => (&sum.left, &sum.right),
+        (false, true, Operator::Plus) => (&sum.right, &sum.left),
+        _ => return None,
+    };
+    if !is_days(number) || !matches!(date.get_type(schema), Ok(DataType::Date32)) {
+        return None;
+    }
+    let since_1970 = cast(cast(date.as_ref().clone(), DataType::Int32), DataType::Int64);
+    let moved = BinaryExpr {
+        left: Box::new(since_1970),
+        op: sum.op,
+        right: Box::new(cast(number.as_ref().clone(), DataType::Int64)),
+    };
+    Some(cast(cast(Expr::BinaryExpr(moved), DataType::Int32), DataType::Date32))
 }
 
 /// The sum of a date and a time of day, or the difference of a date and a timestamp, in

@@ -1,7 +1,8 @@
 //! Operators that the query engine does not have for some types, planned as DuckDB has them.
 //!
 //! `INTERVAL '1 day' * 2`, `2 * i` and `i / 2` are the interval so many times; parts of a month are
-//! days, parts of a day hours. `a // b` of HUGEINT is whole. A list `||` NULL is NULL. `s[1]` and
+//! days, parts of a day hours. `a // b` of HUGEINT is whole. A list `||` NULL is NULL, and numbers
+//! are joined as texts. `s[1]` and
 //! `s[-2:]` of a text are its characters, counted from 1, or from the end. `j[0]` and `j['a']` of
 //! what is known to be JSON are its parts, counted from 0. `m['k']` of a map is the value of a key.
 
@@ -21,8 +22,8 @@ use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
 };
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, GetFieldAccess, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility, cast, lit, when,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, GetFieldAccess, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit, when,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use swingdb_functions::arithmetic::whole_quotient::{has_whole_quotient, is_mixed, whole_quotient};
@@ -59,6 +60,11 @@ impl ExprPlanner for Operators {
             return Ok(match &types {
                 (Some(left), Some(right)) if are_lists(left, right) => {
                     PlannerResult::Planned(joined_lists(expr.left, expr.right))
+                }
+                (Some(left), Some(right)) if !joins_by_itself(left) && !joins_by_itself(right) => {
+                    let left = Box::new(cast(expr.left, DataType::Utf8View));
+                    let joined = BinaryExpr::new(left, Operator::StringConcat, expr.right.into());
+                    PlannerResult::Planned(Expr::BinaryExpr(joined))
                 }
                 _ => PlannerResult::Original(expr),
             });
@@ -192,6 +198,11 @@ fn member(mut access: RawFieldAccessExpr, given: Option<&DataType>) -> RawFieldA
         }
     }
     access
+}
+
+/// Whether a value has an operator `||` of its own: others are joined as texts.
+fn joins_by_itself(of: &DataType) -> bool {
+    of.is_string() || of.is_binary() || of.is_nested() || of.is_null()
 }
 
 /// Whether both are lists of the same depth, or one is and the other is NULL.

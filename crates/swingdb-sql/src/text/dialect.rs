@@ -44,6 +44,10 @@ macro_rules! also {
 /// How strongly `^`, the power, binds: more than `*`, less than a cast.
 const POWER: u8 = 45;
 
+/// How strongly `||` binds: less than arithmetic and `|`, more than comparisons.
+const CONCAT: u8 = 21;
+const BITWISE_OR: u8 = 22;
+
 /// How strongly `->` and `->>` of JSON bind: more than arithmetic, so that `j ->> 'a' = 'x'`
 /// compares.
 const MEMBER: u8 = 42;
@@ -266,10 +270,18 @@ impl Dialect for SwingDialect {
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
         match parser.peek_token_ref().token {
             Token::Caret => Some(Ok(POWER)),
+            Token::StringConcat => Some(Ok(CONCAT)),
             Token::HashArrow | Token::LongArrow => Some(Ok(MEMBER)),
             _ if glob(parser).is_some() => Some(Ok(self.prec_value(Precedence::Like))),
             _ if is_word(parser, ISNULL) => Some(Ok(self.prec_value(Precedence::Is))),
             _ => None,
+        }
+    }
+
+    fn prec_value(&self, of: Precedence) -> u8 {
+        match of {
+            Precedence::Pipe => BITWISE_OR,
+            other => GenericDialect.prec_value(other),
         }
     }
 
