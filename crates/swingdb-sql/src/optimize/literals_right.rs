@@ -1,7 +1,7 @@
 //! Comparisons with the column on the left: [`LITERALS_RIGHT`].
 //!
 //! Of `k >= 0 AND 0 < k` the engine's rule that moves conditions down keeps the stricter one. Of
-//! two with equal bounds it takes the one that is written with `<` or `>` for that. With the literal
+//! two with equal bounds it takes the one that is written with `<` or `>`. With the literal
 //! on the left this is the wrong one, and rows come that must not (datafusion-optimizer 55.2,
 //! `simplify_predicates`). The engine's simplifier puts literals to the right, but not the ones
 //! that casts become only later.
