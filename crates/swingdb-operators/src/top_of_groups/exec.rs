@@ -31,8 +31,10 @@ use super::leaders::Leaders;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Rows after which it is asked whether leaving rows out pays.
+/// Rows after which it is asked again whether leaving rows out pays.
 const TRIAL_ROWS: usize = 1 << 18;
+/// Rows after which groups must have more than they may keep. Before that no row can be left out.
+const PATIENCE_ROWS: usize = 1 << 22;
 
 /// Leaves out rows that are not among the first of their group. See the
 /// [module documentation](crate::top_of_groups).
@@ -155,8 +157,10 @@ struct Sieve {
     /// Made when the length of a key is known.
     leaders: Option<Leaders>,
     numbers: Vec<usize>,
+    /// Rows since it was asked last whether it pays, and how many of them were kept.
     seen: usize,
     kept: usize,
+    all: usize,
     reservation: MemoryReservation,
 }
 
@@ -180,6 +184,7 @@ impl Sieve {
             numbers: Vec::new(),
             seen: 0,
             kept: 0,
+            all: 0,
             reservation: MemoryConsumer::new("TopOfGroups").register(context.memory_pool()),
         })
     }
@@ -204,7 +209,12 @@ impl Sieve {
         self.seen += batch.num_rows();
         self.kept += found.count_set_bits();
         if self.seen >= TRIAL_ROWS {
-            let pays = self.kept < self.seen / 4 * 3;
+            self.all += self.seen;
+            let is_full = self.all > 2 * self.fetch * self.values.len();
+            let pays = match is_full {
+                true => self.kept < self.seen / 4 * 3,
+                false => self.all < PATIENCE_ROWS,
+            };
             (self.seen, self.kept) = (0, 0);
             if !pays {
                 return Ok(None);
