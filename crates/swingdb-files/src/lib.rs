@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 mod csv;
+mod decoder;
 mod encoding;
 mod file_columns;
 pub mod file_scan;
