@@ -1,5 +1,6 @@
 //! Parquet files: read as columns by [`scan`], or by the query engine in place ([`table`]).
 
+mod bounds;
 mod chunks;
 mod damage;
 pub(crate) mod described;

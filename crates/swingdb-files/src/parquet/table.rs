@@ -49,6 +49,7 @@ use swingdb_functions::text::uuids::as_uuid;
 use crate::file_columns::{Combined, FileColumns, Source};
 use crate::input_file::InputFile;
 use crate::options::ImportOptions;
+use crate::parquet::bounds;
 use crate::parquet::guarded_source::{GuardedSource, Progress};
 use crate::parquet::scan::ParquetScan;
 
@@ -367,16 +368,20 @@ impl AsyncFileReader for Reader {
     }
 }
 
-/// A footer that says nothing of how large floating point values are.
+/// A footer that says nothing of how large floating point values are, nor of columns whose least
+/// value is greater than the greatest: the engine takes that for a defect of its own.
 fn without_upper_bounds(metadata: &ParquetMetaData) -> Result<ParquetMetaData, ParquetError> {
-    let columns = metadata.file_metadata().schema_descr().columns();
-    if !columns.iter().any(|column| is_float(column)) {
+    let is_kept = |column: &ColumnChunkMetaData| {
+        !is_float(column.column_descr()) && !bounds::are_reversed(column)
+    };
+    let mut all = metadata.row_groups().iter().flat_map(|group| group.columns());
+    if all.all(is_kept) {
         return Ok(metadata.clone());
     }
     let groups = metadata.row_groups().iter().map(|group| {
-        let columns = group.columns().iter().map(|column| match is_float(column.column_descr()) {
-            true => unbounded(column),
-            false => Ok(column.clone()),
+        let columns = group.columns().iter().map(|column| match is_kept(column) {
+            true => Ok(column.clone()),
+            false => unbounded(column),
         });
         let columns = columns.collect::<Result<Vec<_>, ParquetError>>()?;
         group.clone().into_builder().set_column_metadata(columns).build()
