@@ -95,6 +95,10 @@ test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \
 		--test kill_writer --test kill_reader -- --nocapture
 
+.PHONY: test-each-step
+test-each-step: tools ## A kill before, and a failure of, every single system call instead of a part of them
+	SWING_EACH_STEP=1 tools/with_memory.sh cargo test --release --locked -p swing --test each_step -- --nocapture
+
 .PHONY: test-server
 test-server: build ## The server, with psql and psycopg as its clients
 	tools/with_memory.sh $(PY) -m pytest -q tests/server

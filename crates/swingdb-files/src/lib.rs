@@ -35,6 +35,6 @@ pub mod write;
 pub use csv::values::DateStyle;
 pub use ipc::check::check_columns;
 pub use options::{
-    Delimiter, Existing, ExportOptions, ExportReport, FileFormat, ImportOptions, ImportReport,
-    OptionValue,
+    Delimiter, Existing, ExportOptions, ExportReport, FileFormat, ForceQuote, ImportOptions,
+    ImportReport, OptionValue, WriteFormat,
 };
