@@ -95,6 +95,10 @@ test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \
 		--test kill_writer --test kill_reader -- --nocapture
 
+.PHONY: test-each-step
+test-each-step: tools ## A kill before, and a failure of, every single system call instead of a part of them
+	SWING_EACH_STEP=1 tools/with_memory.sh cargo test --release --locked -p swing --test each_step -- --nocapture
+
 .PHONY: test-server
 test-server: build ## The server, with psql and psycopg as its clients
 	tools/with_memory.sh $(PY) -m pytest -q tests/server
@@ -110,11 +114,11 @@ test-cluster: tools ## A cluster's tests, with nodes as processes of this machin
 		cargo test --locked --manifest-path cluster/Cargo.toml -- --test-threads=2
 
 .PHONY: test-slt
-test-slt: build ## SQL files of tests/sql, or others: make test-slt SUITE=dir KNOWN=tests/sql/known/duckdb.txt
+test-slt: build ## SQL files of tests/sql, or others: make test-slt SUITE=dir KNOWN=tests/sql/known/duckdb.txt STRICT=1
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/slt cargo build --locked --manifest-path tests/slt/Cargo.toml
 	$(CARGO_TARGET_DIR)/slt/debug/swingdb-slt --session "$(PY) $(CURDIR)/tests/slt/session.py" \
 		--label swingdb --jobs $$(nproc) $(if $(KNOWN),--known $(KNOWN)) $(if $(REPORT),--report $(REPORT)) \
-		$(if $(SUITE),$(SUITE),--folder tests/sql tests/sql)
+		$(if $(STRICT),--known-files run --unused-known fail) $(if $(SUITE),$(SUITE),--folder tests/sql tests/sql)
 
 .PHONY: test-slt-duckdb
 test-slt-duckdb: tools ## SQL files of tests/sql on DuckDB: are their expectations also its answers?

@@ -38,6 +38,18 @@ static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// No case makes more system calls.
 const MAX_CALLS: usize = 2000;
+/// Set: every system call is tried, however long that takes.
+const ALL: &str = "SWING_EACH_STEP";
+
+/// The numbers of calls before which a case ends or fails: every so many on this backing, or all.
+fn calls(on_files: usize, on_memfds: usize) -> std::iter::StepBy<std::ops::Range<usize>> {
+    let every = match backing() {
+        _ if std::env::var_os(ALL).is_some() => 1,
+        Backing::Memfd => on_memfds,
+        _ => on_files,
+    };
+    (0..MAX_CALLS).step_by(every)
+}
 /// States that are there when a case begins.
 const PREPARED: u64 = 3;
 const EXTENTS: u64 = 8;
@@ -189,8 +201,7 @@ fn advance_to(area: &Area, progress: &Progress, last: u64) {
 fn at_each_step(who: Who, act: fn(&Namespace, Option<Area>, &Progress)) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // Whoever looks for the memfd of a dead process looks at all descriptors of all processes.
-    let every = if backing() == Backing::Memfd { 8 } else { 1 };
-    for calls in (0..MAX_CALLS).step_by(every) {
+    for calls in calls(1, 8) {
         let (h, progress) = (home(), Progress::new());
         let prepare = || prepared_for(who, &h.ns, &progress);
         let Some(owner) = Stepped::start(prepare, |area| act(&h.ns, area, &progress)) else {
@@ -409,8 +420,7 @@ fn again<T, E: std::fmt::Display>(mut act: impl FnMut() -> Result<T, E>) -> T {
 fn with_each_failure(who: Who, act: fn(&Namespace, Option<Area>, &Progress)) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // Each takes a process and, of memfds, a look at all of them.
-    let every = if backing() == Backing::Memfd { 17 } else { 3 };
-    for calls in (0..MAX_CALLS).step_by(every) {
+    for calls in calls(3, 17) {
         let (h, progress) = (home(), Progress::new());
         let prepare = || prepared_for(who, &h.ns, &progress);
         let act = |area| {
@@ -544,8 +554,7 @@ fn failing_to_answer() {
     const READY: u64 = 1 << 62;
     const HOOKED: u64 = 1 << 61;
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let every = if backing() == Backing::Memfd { 17 } else { 3 };
-    for calls in (0..MAX_CALLS).step_by(every) {
+    for calls in calls(3, 17) {
         let (h, progress) = (home(), Progress::new());
         let prepare = || prepared(&h.ns, &progress);
         let act = |area: Area| {

@@ -181,8 +181,8 @@ pub struct ImportArgs {
     /// CSV: does the first line name the columns?
     #[arg(long, value_enum, value_name = "yes|no")]
     pub header: Option<YesNo>,
-    /// CSV: the character between fields (`\t` is a tab)
-    #[arg(long, value_name = "CHAR")]
+    /// CSV: one to four bytes between fields (`\t` is a tab)
+    #[arg(long, value_name = "TEXT")]
     pub delimiter: Option<String>,
     /// CSV: the text that stands for NULL
     #[arg(long, value_name = "TEXT")]
@@ -236,8 +236,8 @@ pub struct ExportArgs {
     /// CSV: write the columns' names first?
     #[arg(long, value_enum, value_name = "yes|no")]
     pub header: Option<YesNo>,
-    /// CSV: the character between fields (`\t` is a tab)
-    #[arg(long, value_name = "CHAR")]
+    /// CSV: one to four bytes between fields (`\t` is a tab)
+    #[arg(long, value_name = "TEXT")]
     pub delimiter: Option<String>,
     /// none, snappy, zstd, gzip or lz4
     #[arg(long, value_name = "NAME")]

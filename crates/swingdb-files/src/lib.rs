@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 mod csv;
+mod decoder;
 mod encoding;
 mod file_columns;
 pub mod file_scan;
@@ -34,6 +35,6 @@ pub mod write;
 pub use csv::values::DateStyle;
 pub use ipc::check::check_columns;
 pub use options::{
-    Delimiter, Existing, ExportOptions, ExportReport, FileFormat, ImportOptions, ImportReport,
-    OptionValue,
+    Delimiter, Existing, ExportOptions, ExportReport, FileFormat, ForceQuote, ImportOptions,
+    ImportReport, OptionValue, WriteFormat,
 };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arrow::datatypes::DataType;
 use swingdb_common::error::{Error, Result};
+pub use swingdb_functions::time::strftime::Format as WriteFormat;
 use swingdb_functions::time::strptime::TimeFormat;
 
 pub use super::csv::values::DateStyle;
@@ -71,6 +72,11 @@ impl Delimiter {
             bytes[..text.len()].copy_from_slice(text.as_bytes());
             Self { bytes, len: text.len() }
         })
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 
     /// Its first byte.
@@ -223,6 +229,18 @@ pub enum Existing {
     Keep,
 }
 
+/// Columns whose fields are quoted in any case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ForceQuote {
+    /// None.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// Those of these names.
+    Columns(Vec<String>),
+}
+
 /// How to write a file; the default goes by the file's name.
 #[derive(Clone, Debug, Default)]
 pub struct ExportOptions {
@@ -230,12 +248,20 @@ pub struct ExportOptions {
     pub format: Option<FileFormat>,
     /// CSV: whether to write the columns' names first; yes when `None`.
     pub header: Option<bool>,
-    /// CSV: the byte between fields; a comma when `None`.
-    pub delimiter: Option<u8>,
+    /// CSV: what stands between fields; a comma when `None`.
+    pub delimiter: Option<Delimiter>,
     /// Compression: "none", "snappy", "zstd", "gzip", "lz4"; the format's usual one when `None`.
     pub compression: Option<String>,
     /// CSV: the byte around fields that need it; `"` when `None`.
     pub quote: Option<u8>,
+    /// CSV: the byte before a quote, and before itself, in a quoted field; the quote when `None`.
+    pub escape: Option<u8>,
+    /// CSV: the columns whose fields are all quoted, but for NULLs.
+    pub force_quote: ForceQuote,
+    /// CSV: how dates are written, as `strftime` has it; as in SQL when `None`.
+    pub date_format: Option<WriteFormat>,
+    /// CSV: how timestamps are written, those of a zone by the clock of the session.
+    pub timestamp_format: Option<WriteFormat>,
     /// CSV: the text for NULL; nothing when `None`.
     pub null: Option<String>,
     /// Parquet: rows of a row group.
@@ -494,7 +520,9 @@ impl ExportOptions {
         match name.to_ascii_lowercase().as_str() {
             "format" => self.format = Some(FileFormat::by_name(value.text(name)?)?),
             "header" | "has_header" => self.header = Some(value.flag(name)?),
-            "delimiter" | "delim" | "sep" | "separator" => self.delimiter = value.byte(name)?,
+            "delimiter" | "delim" | "sep" | "separator" => {
+                self.delimiter = delimiter(name, value)?;
+            }
             "compression" | "codec" => {
                 self.compression = Some(value.text(name)?.to_ascii_lowercase())
             }
@@ -512,6 +540,42 @@ impl ExportOptions {
             "append" => self.set_existing(Existing::Keep, value.flag(name)?)?,
             "filename_pattern" => self.filename_pattern = Some(file_name(name, value)?),
             "file_extension" => self.file_extension = Some(file_name(name, value)?),
+            other => return self.set_style(other, value),
+        }
+        Ok(())
+    }
+
+    /// As [`Self::set`], for how CSV is written.
+    fn set_style(&mut self, name: &str, value: &OptionValue) -> Result<()> {
+        match name {
+            "escape" => match value.byte(name)? {
+                Some(byte) => self.escape = Some(byte),
+                None => {
+                    let message = "option escape takes a character; quoted fields with quotes \
+                                   could not be read without one";
+                    return Err(Error::plan(message));
+                }
+            },
+            "force_quote" => {
+                self.force_quote = match value {
+                    OptionValue::Text(text) if text == "*" => ForceQuote::All,
+                    _ => ForceQuote::Columns(value.texts(name)?),
+                };
+            }
+            "dateformat" | "date_format" => {
+                self.date_format = Some(write_format(name, value.text(name)?)?);
+            }
+            "timestampformat" | "timestamp_format" => {
+                self.timestamp_format = Some(write_format(name, value.text(name)?)?);
+            }
+            "encoding" => {
+                let is_utf8 = |text: &str| matches!(text, "utf-8" | "utf8");
+                if !is_utf8(&value.text(name)?.to_ascii_lowercase()) {
+                    let message = "option encoding of COPY ... TO; files are written as UTF-8, \
+                                   and iconv -f UTF-8 -t NAME writes them in another encoding";
+                    return Err(Error::unsupported(message));
+                }
+            }
             other => return Err(unknown(other, EXPORT_OPTIONS)),
         }
         Ok(())
@@ -554,12 +618,30 @@ impl ExportOptions {
             ("header", self.header.is_some(), csv),
             ("delimiter", self.delimiter.is_some(), csv),
             ("quote", self.quote.is_some(), csv),
+            ("escape", self.escape.is_some(), csv),
+            ("force_quote", self.force_quote != ForceQuote::None, csv),
+            ("dateformat", self.date_format.is_some(), csv),
+            ("timestampformat", self.timestamp_format.is_some(), csv),
             ("null", self.null.is_some(), csv),
             ("row_group_size", self.row_group_rows.is_some(), &[FileFormat::Parquet][..]),
             ("zero_copy", self.zero_copy, &[FileFormat::Arrow][..]),
         ];
         let wrong = given.iter().find(|(_, given, of)| *given && !of.contains(&format));
-        wrong.map_or(Ok(()), |(name, _, of)| Err(of_other_formats(name, of)))
+        wrong.map_or(Ok(()), |(name, _, of)| Err(of_other_formats(name, of)))?;
+        self.check_separators()
+    }
+
+    /// Refuses a delimiter with the character that quotes, or that escapes quotes.
+    fn check_separators(&self) -> Result<()> {
+        let delimiter = self.delimiter.unwrap_or(b','.into());
+        let quote = self.quote.unwrap_or(b'"');
+        let others = [("quote", quote), ("escape", self.escape.unwrap_or(quote))];
+        match others.into_iter().find(|(_, byte)| delimiter.bytes().contains(byte)) {
+            Some((name, _)) => {
+                Err(Error::plan(format!("option delimiter has the character of {name}")))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -630,6 +712,10 @@ const EXPORT_OPTIONS: &[&str] = &[
     "delimiter",
     "compression",
     "quote",
+    "escape",
+    "force_quote",
+    "dateformat",
+    "timestampformat",
     "null",
     "row_group_size",
     "threads",
@@ -691,6 +777,19 @@ fn separator(option: &str, value: &OptionValue) -> Result<Option<u8>> {
 
 fn time_format(option: &str, format: &str) -> Result<TimeFormat> {
     TimeFormat::new(format).map_err(|error| Error::plan(format!("option {option}: {error}")))
+}
+
+/// A format to write dates or timestamps in. One without any part of them would lose them.
+fn write_format(option: &str, format: &str) -> Result<WriteFormat> {
+    if !format.contains('%') {
+        return Err(Error::plan(format!(
+            "option {option} takes a format such as %Y-%m-%d, not {format:?}"
+        )));
+    }
+    WriteFormat::new(format).map_err(|error| {
+        let error = Error::from(error);
+        Error::plan(format!("option {option}: {error}"))
+    })
 }
 
 /// `%d.%m.%Y` and the like; `None` for others.

@@ -93,7 +93,7 @@ pub(crate) fn write_one(
     let file = match format {
         FileFormat::Csv => {
             let packing = Packing::choose(path, options)?;
-            text(job, file, packing, csv_encoder(&schema, options, zone))?
+            text(job, file, packing, csv_encoder(&schema, options, zone)?)?
         }
         FileFormat::Json => {
             let packing = Packing::choose(path, options)?;
@@ -226,20 +226,16 @@ fn csv_encoder(
     schema: &SchemaRef,
     options: &ExportOptions,
     zone: Zone,
-) -> impl Fn(u64, &[RecordBatch], &mut Vec<u8>) -> Result<()> + Sync {
-    let format = Format {
-        delimiter: options.delimiter.unwrap_or(b','),
-        quote: options.quote.unwrap_or(b'"'),
-        null: options.null.clone().unwrap_or_default(),
-    };
+) -> Result<impl Fn(u64, &[RecordBatch], &mut Vec<u8>) -> Result<()> + Sync + use<>> {
+    let format = Format::new(options, schema)?;
     let header = options.header.unwrap_or(true);
     let schema = Arc::new(schema_in_zone(schema, zone));
-    move |order, group, out| {
+    Ok(move |order: u64, group: &[RecordBatch], out: &mut Vec<u8>| {
         if order == 0 && header {
             format.header(schema.fields().iter().map(|field| field.name()), out);
         }
         group.iter().try_for_each(|batch| format.records(&rezoned(batch, &schema)?, out))
-    }
+    })
 }
 
 fn json_encoder(

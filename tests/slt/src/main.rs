@@ -6,6 +6,8 @@
 //! |---|---|
 //! | `--session COMMAND` | the process that answers statements, words separated by blanks |
 //! | `--known FILE` | differences that are no failures, each with a reason |
+//! | `--known-files run` | files that are known as a whole are run: what fails in them is known |
+//! | `--unused-known fail` | for a whole suite: an entry that fits nothing is a failure |
 //! | `--folder DIR` | what names of files are relative to; else the folder above `test` |
 //! | `--label NAME` | the engine's name for `skipif` and `onlyif`; may be repeated |
 //! | `--errors any` | errors may say what they like: for the files of one engine on another |
@@ -63,6 +65,8 @@ struct Options {
     jobs: usize,
     report: Option<PathBuf>,
     shown: usize,
+    /// Entries of the list of known differences that are no reason are failures.
+    no_unused: bool,
 }
 
 fn arguments(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
@@ -73,9 +77,16 @@ fn arguments(mut arguments: impl Iterator<Item = String>) -> Result<Options, Str
         labels: Vec::new(),
         any_error: false,
         known: Known::default(),
+        runs_known_files: false,
     };
-    let mut options =
-        Options { settings, paths: Vec::new(), jobs: 1, report: None, shown: SHOWN_FAILURES };
+    let mut options = Options {
+        settings,
+        paths: Vec::new(),
+        jobs: 1,
+        report: None,
+        shown: SHOWN_FAILURES,
+        no_unused: false,
+    };
     while let Some(argument) = arguments.next() {
         if !argument.starts_with("--") {
             options.paths.push(argument.into());
@@ -89,6 +100,8 @@ fn arguments(mut arguments: impl Iterator<Item = String>) -> Result<Options, Str
                 settings.command = value.split_whitespace().map(str::to_string).collect();
             }
             "--known" => settings.known = Known::read(Path::new(&value))?,
+            "--known-files" if value == "run" => settings.runs_known_files = true,
+            "--unused-known" if value == "fail" => options.no_unused = true,
             "--folder" => settings.folder = value.into(),
             "--label" => settings.labels.push(value),
             "--errors" if value == "any" => settings.any_error = true,
@@ -228,13 +241,17 @@ fn run_all(options: &Options) -> Result<bool, String> {
     let report = report.map_err(|error| error.to_string())?.map(BufWriter::new);
     let summary = Mutex::new(Summary { report, ..Summary::default() });
     let (start, next) = (Instant::now(), AtomicUsize::new(0));
+    let name = |path: &PathBuf| {
+        let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
+        whole.strip_prefix(&folder).unwrap_or(path).to_string_lossy().into_owned()
+    };
+    let names: Vec<String> = files.iter().map(name).collect();
     let work = || {
-        while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
-            let name = whole.strip_prefix(&folder).unwrap_or(path).to_string_lossy().into_owned();
-            run::file(&options.settings, path, &name, &mut |told| {
+        let taken = || next.fetch_add(1, Ordering::Relaxed);
+        while let Some((path, name)) = files.iter().zip(&names).nth(taken()) {
+            run::file(&options.settings, path, name, &mut |told| {
                 let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
-                summary.add(&name, &told, options.shown);
+                summary.add(name, &told, options.shown);
             });
         }
     };
@@ -248,5 +265,10 @@ fn run_all(options: &Options) -> Result<bool, String> {
     })?;
     let mut summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     summary.print(files.len(), start.elapsed());
-    Ok(summary.failed == 0 && summary.passed > 0)
+    let unused = options.settings.known.unused(&names, options.no_unused);
+    for entry in &unused {
+        println!("known differences, {entry}");
+    }
+    let as_listed = unused.is_empty() || !options.no_unused;
+    Ok(summary.failed == 0 && summary.passed > 0 && as_listed)
 }

@@ -1,56 +1,86 @@
 //! Batches as CSV text that reads back as the same values.
 //!
 //! NULL is the empty field (or the caller's text for it), the empty string two quotes. Quotes go
-//! around whatever would be read differently without. Lists and structs are written as JSON.
+//! around whatever would be read differently without, and around columns that are to have them.
+//! Lists and structs are written as JSON.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{
     DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::json::LineDelimitedWriter;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use swingdb_common::cast::blobs::blob_text;
-use swingdb_common::error::Result;
+use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::time::intervals::interval_texts;
 use swingdb_common::time::texts::{is_moment, moment_text};
 use swingdb_common::time::zones::Zone;
 
+use crate::options::{Delimiter, ExportOptions, ForceQuote, WriteFormat};
+
 /// How CSV is written.
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
-    pub(crate) delimiter: u8,
+    pub(crate) delimiter: Delimiter,
     pub(crate) quote: u8,
+    /// Stands before a quote, and before itself, in a quoted field.
+    pub(crate) escape: u8,
     pub(crate) null: String,
+    /// For each column whether all its fields are quoted, but for NULLs.
+    pub(crate) forced: Vec<bool>,
+    pub(crate) dates: Option<WriteFormat>,
+    pub(crate) timestamps: Option<WriteFormat>,
 }
 
 impl Format {
+    /// What the options say of files with these columns.
+    pub(crate) fn new(options: &ExportOptions, schema: &Schema) -> Result<Self> {
+        let quote = options.quote.unwrap_or(b'"');
+        Ok(Self {
+            delimiter: options.delimiter.unwrap_or(b','.into()),
+            quote,
+            escape: options.escape.unwrap_or(quote),
+            null: options.null.clone().unwrap_or_default(),
+            forced: forced(&options.force_quote, schema)?,
+            dates: options.date_format.clone(),
+            timestamps: options.timestamp_format.clone(),
+        })
+    }
+
     /// The record that names the columns.
     pub(crate) fn header<'a>(&self, names: impl Iterator<Item = &'a String>, out: &mut Vec<u8>) {
         for (index, name) in names.enumerate() {
             if index > 0 {
-                out.push(self.delimiter);
+                out.extend_from_slice(self.delimiter.bytes());
             }
-            self.text(name.as_bytes(), out);
+            self.text(name.as_bytes(), self.is_forced(index), out);
         }
         out.push(b'\n');
     }
 
     /// The records of a batch.
     pub(crate) fn records(&self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let columns: Vec<Column> =
-            batch.columns().iter().map(Column::new).collect::<Result<_>>()?;
+        let columns = batch.columns().iter().enumerate();
+        let columns: Vec<Column> = columns
+            .map(|(index, array)| Column::new(array, self.is_forced(index), self))
+            .collect::<Result<_>>()?;
+        let mut bare = Vec::new();
         for row in 0..batch.num_rows() {
             for (index, column) in columns.iter().enumerate() {
                 if index > 0 {
-                    out.push(self.delimiter);
+                    out.extend_from_slice(self.delimiter.bytes());
                 }
                 if column.array.is_null(row) {
                     out.extend_from_slice(self.null.as_bytes());
+                } else if column.forced && column.is_bare() {
+                    bare.clear();
+                    self.value(column, row, &mut bare)?;
+                    self.quoted(&bare, out);
                 } else {
                     self.value(column, row, out)?;
                 }
@@ -61,8 +91,12 @@ impl Format {
         Ok(())
     }
 
+    fn is_forced(&self, column: usize) -> bool {
+        self.forced.get(column).copied().unwrap_or(false)
+    }
+
     fn value(&self, column: &Column, row: usize, out: &mut Vec<u8>) -> Result<()> {
-        let array = column.array.as_ref();
+        let (array, forced) = (column.array.as_ref(), column.forced);
         match array.data_type() {
             DataType::Boolean => {
                 let value = array.as_boolean().value(row);
@@ -94,21 +128,27 @@ impl Format {
             given if is_moment(given) => {
                 moment_text(array, row, column.zone, out);
             }
-            DataType::Utf8View => self.text(array.as_string_view().value(row).as_bytes(), out),
-            DataType::Utf8 => self.text(array.as_string::<i32>().value(row).as_bytes(), out),
-            DataType::LargeUtf8 => self.text(array.as_string::<i64>().value(row).as_bytes(), out),
-            DataType::BinaryView => self.blob(array.as_binary_view().value(row), out),
-            DataType::Binary => self.blob(array.as_binary::<i32>().value(row), out),
-            DataType::LargeBinary => self.blob(array.as_binary::<i64>().value(row), out),
+            DataType::Utf8View => {
+                self.text(array.as_string_view().value(row).as_bytes(), forced, out)
+            }
+            DataType::Utf8 => {
+                self.text(array.as_string::<i32>().value(row).as_bytes(), forced, out)
+            }
+            DataType::LargeUtf8 => {
+                self.text(array.as_string::<i64>().value(row).as_bytes(), forced, out)
+            }
+            DataType::BinaryView => self.blob(array.as_binary_view().value(row), forced, out),
+            DataType::Binary => self.blob(array.as_binary::<i32>().value(row), forced, out),
+            DataType::LargeBinary => self.blob(array.as_binary::<i64>().value(row), forced, out),
             DataType::FixedSizeBinary(_) => {
-                self.blob(array.as_fixed_size_binary().value(row), out);
+                self.blob(array.as_fixed_size_binary().value(row), forced, out);
             }
             _ => match &column.texts {
-                Some(texts) => self.text(texts[row].as_bytes(), out),
+                Some(texts) => self.text(texts[row].as_bytes(), forced, out),
                 None => {
                     let options = FormatOptions::default();
                     let formatter = ArrayFormatter::try_new(array, &options)?;
-                    self.text(formatter.value(row).to_string().as_bytes(), out);
+                    self.text(formatter.value(row).to_string().as_bytes(), forced, out);
                 }
             },
         }
@@ -123,35 +163,57 @@ impl Format {
     }
 
     /// Text, in quotes when it needs them.
-    fn text(&self, text: &[u8], out: &mut Vec<u8>) {
-        let special = |byte: &u8| {
-            *byte == self.delimiter || *byte == self.quote || matches!(byte, b'\n' | b'\r')
-        };
+    fn text(&self, text: &[u8], forced: bool, out: &mut Vec<u8>) {
+        // The first byte of a delimiter alone may begin one with what comes behind the field.
+        let (first, quote) = (self.delimiter.bytes()[0], self.quote);
+        let special = |byte: &u8| *byte == first || *byte == quote || matches!(byte, b'\n' | b'\r');
         let plain = !text.is_empty() && text != self.null.as_bytes() && !text.iter().any(special);
-        if plain {
-            out.extend_from_slice(text);
-            return;
+        match plain && !forced {
+            true => out.extend_from_slice(text),
+            false => self.quoted(text, out),
         }
+    }
+
+    fn quoted(&self, text: &[u8], out: &mut Vec<u8>) {
         out.push(self.quote);
         for byte in text {
-            if *byte == self.quote {
-                out.push(self.quote);
+            if *byte == self.quote || *byte == self.escape {
+                out.push(self.escape);
             }
             out.push(*byte);
         }
         out.push(self.quote);
     }
 
-    fn blob(&self, bytes: &[u8], out: &mut Vec<u8>) {
+    fn blob(&self, bytes: &[u8], forced: bool, out: &mut Vec<u8>) {
         let mut text = Vec::with_capacity(bytes.len());
         blob_text(bytes, &mut text);
-        self.text(&text, out);
+        self.text(&text, forced, out);
     }
+}
+
+/// For each column whether it is one of those that are named.
+fn forced(named: &ForceQuote, schema: &Schema) -> Result<Vec<bool>> {
+    let names = || schema.fields().iter().map(|field| field.name());
+    let wanted = match named {
+        ForceQuote::None => return Ok(Vec::new()),
+        ForceQuote::All => return Ok(vec![true; names().count()]),
+        ForceQuote::Columns(wanted) => wanted,
+    };
+    let mut forced = vec![false; names().count()];
+    for name in wanted {
+        let place = names().position(|known| known.eq_ignore_ascii_case(name));
+        let place = place.ok_or_else(|| Error::not_found(ObjectKind::Column, name, names()))?;
+        forced[place] = true;
+    }
+    Ok(forced)
 }
 
 /// A column ready to be written row by row.
 struct Column {
     array: ArrayRef,
+    /// Whether all fields are quoted.
+    forced: bool,
     /// By whose clock points in time are written.
     zone: Zone,
     /// The values of nested types as JSON.
@@ -159,13 +221,22 @@ struct Column {
 }
 
 impl Column {
-    fn new(array: &ArrayRef) -> Result<Self> {
+    fn new(array: &ArrayRef, forced: bool, format: &Format) -> Result<Self> {
         // The values of a dictionary are written as what they are.
         let array = match array.data_type() {
             DataType::Dictionary(_, values) => arrow::compute::cast(array, values)?,
             _ => ArrayRef::clone(array),
         };
         let array = interval_texts(&array).map_or(array, |texts| Arc::new(texts));
+        let written = match array.data_type() {
+            DataType::Date32 | DataType::Date64 => format.dates.as_ref(),
+            DataType::Timestamp(..) => format.timestamps.as_ref(),
+            _ => None,
+        };
+        let array = match written {
+            Some(format) => Arc::new(format.texts(&array)?),
+            None => array,
+        };
         let texts = match array.data_type().is_nested() {
             true => Some(json_texts(&array)?),
             false => None,
@@ -174,7 +245,18 @@ impl Column {
             DataType::Timestamp(_, Some(name)) => Zone::of_arrow(name).unwrap_or_default(),
             _ => Zone::UTC,
         };
-        Ok(Self { array, zone, texts })
+        Ok(Self { array, forced, zone, texts })
+    }
+
+    /// Whether the values are written as they are, and never quoted.
+    fn is_bare(&self) -> bool {
+        let data_type = self.array.data_type();
+        let is_number =
+            data_type.is_integer() || matches!(data_type, DataType::Float32 | DataType::Float64);
+        is_number
+            || is_moment(data_type)
+            || matches!(data_type, DataType::Boolean)
+            || matches!(data_type, DataType::Decimal128(_, scale) if *scale >= 0)
     }
 }
 

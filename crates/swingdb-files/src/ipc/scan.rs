@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +14,7 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 use swingdb_common::error::{Error, Result};
 
+use crate::decoder;
 use crate::file_scan::{FileSink, Run};
 use crate::input_file::InputFile;
 use crate::ipc::lengths::{CheckedStream, check_file};
@@ -209,7 +209,7 @@ fn open_stream(
 
 /// Runs a decoder; its errors and panics become errors about the file.
 fn guarded<T>(file: &InputFile, decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(decode)) {
+    match decoder::run(decode) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(ArrowError::ExternalError(inner))) => match inner.downcast::<Error>() {
             Ok(ours) => Err(*ours),

@@ -3,7 +3,6 @@
 //! Strings and binaries arrive as views, dictionaries as their values: that is how tables keep
 //! them. A damaged file may make the decoder panic; that too becomes an error with the file's name.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -21,9 +20,10 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, TypePtr};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::uuid;
 
+use crate::decoder;
 use crate::file_scan::{FileSink, Run};
 use crate::input_file::InputFile;
-use crate::parquet::{chunks, footer, intervals, widths};
+use crate::parquet::{chunks, damage, footer, intervals, widths};
 
 /// Adjacent row groups are read together until they have this many rows, so that files with very
 /// small ones do not make very small segments.
@@ -185,15 +185,19 @@ impl ParquetScan {
         let next = || Ok(tasks.next().map(|(number, task)| (number as u64, task)));
         let work = |number: u64, task: Task| {
             let file = &files[task.file];
-            let mut reader = guarded(file, || self.reader(file, &task, run))?;
-            let mut months = guarded(file, || self.month_reader(file, &task, run))?;
+            let placed = |error| self.placed(error, file, &task);
+            let mut reader = guarded(file, || self.reader(file, &task, run)).map_err(placed)?;
+            let months = guarded(file, || self.month_reader(file, &task, run));
+            let mut months = months.map_err(placed)?;
             let mut order = number * MAX_TASK_BATCHES;
             loop {
                 run.check()?;
-                let batch = guarded(file, || Ok(reader.next().transpose()?))?;
+                let batch = guarded(file, || Ok(reader.next().transpose()?)).map_err(placed)?;
                 let Some(batch) = batch else { break };
                 let months = match &mut months {
-                    Some(months) => guarded(file, || Ok(months.next().transpose()?))?,
+                    Some(months) => {
+                        guarded(file, || Ok(months.next().transpose()?)).map_err(placed)?
+                    }
                     None => None,
                 };
                 let batch = self.converted(batch, months.as_ref(), run.projection)?;
@@ -204,6 +208,17 @@ impl ParquetScan {
             Ok(())
         };
         run.in_parallel(next, work)
+    }
+
+    /// The error, with the column and the row group that are damaged if they are found.
+    fn placed(&self, error: Error, file: &InputFile, task: &Task) -> Error {
+        if !matches!(error, Error::Import { .. }) {
+            return error;
+        }
+        let found = file.file().ok().and_then(|source| {
+            damage::find(&source, &self.files[task.file], task.row_groups.iter().copied())
+        });
+        found.map_or(error, |damage| file.broken(&damage.to_string()))
     }
 
     fn tasks(&self) -> Vec<Task> {
@@ -328,19 +343,9 @@ fn view_type(data_type: &DataType) -> DataType {
 
 /// Runs a decoder; its errors and panics become errors about the file.
 fn guarded<T>(file: &InputFile, decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(decode)) {
+    match decoder::run(decode) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(translate(file, error)),
-        Err(_) => Err(file.broken("is damaged: the Parquet decoder gave up")),
-    }
-}
-
-fn translate(file: &InputFile, error: ParquetError) -> Error {
-    match error {
-        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
-            Ok(error) => Error::io(&file.path, *error),
-            Err(other) => file.broken(&format!("is no readable Parquet file: {other}")),
-        },
-        other => file.broken(&format!("is no readable Parquet file: {other}")),
+        Ok(Err(error)) => Err(damage::error(&file.path, error)),
+        Err(_) => Err(file.broken(damage::GAVE_UP)),
     }
 }

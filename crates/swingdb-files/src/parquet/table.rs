@@ -49,6 +49,8 @@ use swingdb_functions::text::uuids::as_uuid;
 use crate::file_columns::{Combined, FileColumns, Source};
 use crate::input_file::InputFile;
 use crate::options::ImportOptions;
+use crate::parquet::bounds;
+use crate::parquet::guarded_source::{GuardedSource, Progress};
 use crate::parquet::scan::ParquetScan;
 
 /// Parquet files that a query reads.
@@ -70,10 +72,10 @@ struct Entry {
 
 /// A file's footer, and which file it is that of.
 #[derive(Debug)]
-struct Known {
-    path: PathBuf,
+pub(super) struct Known {
+    pub(super) path: PathBuf,
     identity: Identity,
-    metadata: Arc<ParquetMetaData>,
+    pub(super) metadata: Arc<ParquetMetaData>,
 }
 
 /// Tells files apart, and versions of one.
@@ -300,13 +302,13 @@ impl TableProvider for ParquetTable {
         let source = ParquetSource::new(self.table_schema.clone())
             .with_table_parquet_options(decoding)
             .with_parquet_file_reader_factory(Arc::new(Readers));
-        let config =
-            FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
-                .with_file_groups(groups)
-                .with_statistics(statistics)
-                .with_projection_indices(Some(positions))?
-                .with_limit(limit)
-                .build();
+        let source = Arc::new(GuardedSource::new(Arc::new(source)));
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), source)
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_projection_indices(Some(positions))?
+            .with_limit(limit)
+            .build();
         Ok(DataSourceExec::from_data_source(config))
     }
 }
@@ -330,7 +332,8 @@ impl ParquetFileReaderFactory for Readers {
         if Identity::of(&source.metadata().map_err(fail)?) != known.identity {
             return Err(changed(&known.path).into());
         }
-        Ok(Box::new(Reader { source, known }))
+        let progress = file.extension::<Arc<Progress>>().map(Arc::clone).unwrap_or_default();
+        Ok(Box::new(Reader { source, known, progress }))
     }
 }
 
@@ -338,10 +341,12 @@ impl ParquetFileReaderFactory for Readers {
 struct Reader {
     source: File,
     known: Arc<Known>,
+    progress: Arc<Progress>,
 }
 
 impl AsyncFileReader for Reader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
+        self.progress.reads(range.start);
         let read = || {
             let outside = || ParquetError::EOF("a part lies outside of the file".to_string());
             let length = range.end.checked_sub(range.start).ok_or_else(outside)?;
@@ -363,16 +368,20 @@ impl AsyncFileReader for Reader {
     }
 }
 
-/// A footer that says nothing of how large floating point values are.
+/// A footer that says nothing of how large floating point values are, nor of columns whose least
+/// value is greater than the greatest: the engine takes that for a defect of its own.
 fn without_upper_bounds(metadata: &ParquetMetaData) -> Result<ParquetMetaData, ParquetError> {
-    let columns = metadata.file_metadata().schema_descr().columns();
-    if !columns.iter().any(|column| is_float(column)) {
+    let is_kept = |column: &ColumnChunkMetaData| {
+        !is_float(column.column_descr()) && !bounds::are_reversed(column)
+    };
+    let mut all = metadata.row_groups().iter().flat_map(|group| group.columns());
+    if all.all(is_kept) {
         return Ok(metadata.clone());
     }
     let groups = metadata.row_groups().iter().map(|group| {
-        let columns = group.columns().iter().map(|column| match is_float(column.column_descr()) {
-            true => unbounded(column),
-            false => Ok(column.clone()),
+        let columns = group.columns().iter().map(|column| match is_kept(column) {
+            true => Ok(column.clone()),
+            false => unbounded(column),
         });
         let columns = columns.collect::<Result<Vec<_>, ParquetError>>()?;
         group.clone().into_builder().set_column_metadata(columns).build()

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, Int64Array, StringArray, StringBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use chrono::format::{Item, StrftimeItems};
@@ -62,6 +62,20 @@ impl ScalarUDFImpl for Strftime {
         let points = points.to_array(rows)?;
         let formats = cast(&formats.to_array(rows)?, &DataType::Utf8)?;
         let formats = formats.as_string::<i32>();
+        let points = Points::new(&points)?;
+        crate::args::as_given(&args, Arc::new(points.texts(formats)?))
+    }
+}
+
+/// Dates or timestamps, and by whose clock they are shown.
+struct Points {
+    numbers: Int64Array,
+    unit: TimeUnit,
+    zone: Option<Zone>,
+}
+
+impl Points {
+    fn new(points: &ArrayRef) -> Result<Self> {
         let (unit, zone) = match points.data_type() {
             DataType::Timestamp(unit, Some(name)) => {
                 (*unit, Some(Zone::of_arrow(name).unwrap_or_default()))
@@ -69,52 +83,77 @@ impl ScalarUDFImpl for Strftime {
             DataType::Timestamp(unit, None) => (*unit, None),
             _ => (TimeUnit::Second, None),
         };
-        let stamps = DataType::Timestamp(unit, None);
         let points = match zone {
-            Some(_) => points,
-            None => cast(&points, &stamps)?,
+            Some(_) => Arc::clone(points),
+            None => cast(points, &DataType::Timestamp(unit, None))?,
         };
-        let numbers = cast(&points, &DataType::Int64)?;
-        let numbers = numbers.as_primitive::<Int64Type>();
-        crate::args::as_given(&args, Arc::new(texts(numbers, formats, unit, zone)?))
+        let numbers = cast(&points, &DataType::Int64)?.as_primitive::<Int64Type>().clone();
+        Ok(Self { numbers, unit, zone })
     }
-}
 
-fn texts(
-    numbers: &Int64Array,
-    formats: &StringArray,
-    unit: TimeUnit,
-    zone: Option<Zone>,
-) -> Result<StringArray> {
-    let mut known: Option<(&str, Vec<Piece>)> = None;
-    let mut made = StringBuilder::new();
-    for row in 0..numbers.len() {
-        if numbers.is_null(row) || formats.is_null(row) {
-            made.append_null();
-            continue;
+    fn texts(&self, formats: &StringArray) -> Result<StringArray> {
+        let mut known: Option<(&str, Format)> = None;
+        let mut made = StringBuilder::new();
+        for row in 0..self.numbers.len() {
+            if self.numbers.is_null(row) || formats.is_null(row) {
+                made.append_null();
+                continue;
+            }
+            let text = formats.value(row);
+            if known.as_ref().is_none_or(|(last, _)| *last != text) {
+                known = Some((text, Format::new(text)?));
+            }
+            let Some((_, format)) = &known else { return exec_err!("strftime without a format") };
+            made.append_value(self.text(row, format)?);
         }
-        let format = formats.value(row);
-        if known.as_ref().is_none_or(|(last, _)| *last != format) {
-            known = Some((format, pieces(format)?));
-        }
-        let Some((_, pieces)) = &known else { return exec_err!("strftime without a format") };
-        let (number, per_second) = (numbers.value(row), per_second(unit));
+        Ok(made.finish())
+    }
+
+    fn text(&self, row: usize, format: &Format) -> Result<String> {
+        let (number, per_second) = (self.numbers.value(row), per_second(self.unit));
+        let zone = self.zone;
         let offset = zone.map_or(0, |zone| zone.offset_s(number.div_euclid(per_second)));
         let nanos = number.rem_euclid(per_second) * (1_000_000_000 / per_second);
         let nanos = u32::try_from(nanos).map_err(|_| beyond())?;
         let shown = DateTime::from_timestamp(number.div_euclid(per_second) + offset, nanos);
         let shown = shown.ok_or_else(beyond)?.naive_utc();
         let mut text = String::new();
-        for piece in pieces {
+        for piece in &format.pieces {
             let written = piece.write(shown, offset, zone, &mut text);
+            let format = &format.text;
             written.map_err(|_| exec_datafusion_err!("'{format}' is no format to write in"))?;
         }
-        made.append_value(text);
+        Ok(text)
     }
-    Ok(made.finish())
+}
+
+/// How dates and timestamps are written.
+#[derive(Clone, Debug)]
+pub struct Format {
+    text: String,
+    pieces: Vec<Piece>,
+}
+
+impl Format {
+    /// The format that strftime takes; an error if it is none.
+    pub fn new(text: &str) -> Result<Self> {
+        Ok(Self { text: text.to_string(), pieces: pieces(text)? })
+    }
+
+    /// Dates or timestamps as texts, those of a zone by its clock.
+    pub fn texts(&self, points: &ArrayRef) -> Result<StringArray> {
+        let points = Points::new(points)?;
+        let rows = 0..points.numbers.len();
+        let text = |row| match points.numbers.is_null(row) {
+            true => Ok(None),
+            false => points.text(row, self).map(Some),
+        };
+        rows.map(text).collect()
+    }
 }
 
 /// What a format is made of.
+#[derive(Clone, Debug)]
 enum Piece {
     Items(Vec<Item<'static>>),
     Year,

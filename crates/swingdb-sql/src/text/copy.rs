@@ -134,6 +134,8 @@ fn parse_scalar(parser: &mut Parser<'_>) -> Result<OptionValue, ParserError> {
         | Token::EscapedStringLiteral(text)
         | Token::DoubleQuotedString(text) => Ok(OptionValue::Text(text)),
         Token::Number(number, _) => Ok(OptionValue::Number(number)),
+        // FORCE_QUOTE *.
+        Token::Mul => Ok(OptionValue::Text("*".to_string())),
         Token::Minus => match parse_scalar(parser)? {
             OptionValue::Number(number) => Ok(OptionValue::Number(format!("-{number}"))),
             _ => parser.expected("a number", next),

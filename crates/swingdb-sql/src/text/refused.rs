@@ -16,7 +16,7 @@ const HINTS: &[(&str, &str)] = &[
         "write CHECKPOINT alone, for the session's own database, or CHECKPOINT TO 'directory'",
     ),
     ("create trigger", "there are no triggers"),
-    ("create type", "use the type it stands for; for an ENUM, VARCHAR with CHECK (x IN (...))"),
+    ("create type", "write CREATE TYPE name AS ENUM ('a', ...), or AS the type that it stands for"),
     ("export", "write EXPORT DATABASE 'folder', or COPY table TO 'file.parquet'"),
     ("grant", "files of the namespace belong to one user; there are no rights inside"),
     ("import", "write IMPORT DATABASE 'folder', or COPY table FROM 'file'"),
@@ -29,7 +29,7 @@ const HINTS: &[(&str, &str)] = &[
         "there are table_info, database_size, show_tables and version; write DESCRIBE t, SHOW \
          TABLES, SHOW ALL or SET name = value",
     ),
-    ("reindex", "there are no indexes to rebuild"),
+    ("reindex", "an index is never out of date"),
     ("revoke", "files of the namespace belong to one user; there are no rights inside"),
     ("unpivot", "write UNPIVOT t ON a, b INTO NAME k VALUE v"),
 ];
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn statements_of_others() {
-        assert!(message("CREATE TYPE mood AS ENUM ('a')").contains("CHECK"));
+        assert!(message("CREATE TYPE pair AS (a INT, b INT)").contains("AS ENUM"));
         assert!(message("KILL 5").ends_with("KILL 5 ..."));
     }
 

@@ -31,9 +31,32 @@ const NUMBERS: [i64; 14] = [
     i64::MIN,
 ];
 
-/// Held by tests of Parquet files, whose decoder may panic in code of Arrow's, and by those that
-/// count the panics of Arrow's decoders.
+/// Held by tests that make the decoders of Parquet files panic, and by those that count the panics
+/// of Arrow's decoders.
 static PANICS: Mutex<()> = Mutex::new(());
+
+/// Set where a test runs alone in a process of its own.
+const ALONE: &str = "SWINGDB_TEST_ALONE";
+
+/// Runs a test of this module again in a process of its own, which must end well and print nothing
+/// of a panic. Returns whether the caller is that process.
+fn runs_quietly_alone(test: &str) -> bool {
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let name = format!("mutations::{test}");
+    command.args(["--exact", &name, "--nocapture", "--test-threads=1"]).env(ALONE, "1");
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+    print!("{printed}");
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}\n{errors}");
+    for sign in ["panicked at", "panic:", "range end"] {
+        assert!(!errors.contains(sign), "{errors}");
+    }
+    false
+}
 
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     PANICS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -56,11 +79,15 @@ fn exported(place: &Place, name: &str, compression: Option<&str>) -> Vec<u8> {
 fn read(place: &Place, function: &str, name: &str, bytes: &[u8], what: &str) {
     place.file(name, bytes);
     let checked = |result: Result<(), Error>| match result {
-        // The engine's own scan of Parquet files panics where pages are cut off, which is caught.
-        Err(Error::Internal { message }) if message.contains("panic: range end out of") => {
-            assert_eq!(function, "read_parquet", "{name}, {what}: {message}");
-        }
         Err(Error::Internal { message }) => panic!("{name}, {what}: {message}"),
+        Err(Error::Import { path, message, .. }) => {
+            assert!(path.ends_with(name), "{name}, {what}: {}", path.display());
+            assert!(!message.contains("panic"), "{name}, {what}: {message}");
+        }
+        // What a Parquet file says of its values is not the engine's to fail by.
+        Err(error @ Error::Execution { .. }) if function == "read_parquet" => {
+            panic!("{name}, {what}: {error}")
+        }
         _ => {}
     };
     checked(place.import(name, "t", ImportOptions::default()).map(drop));
@@ -140,7 +167,9 @@ fn varint(number: i64, signed: bool) -> Vec<u8> {
 
 #[test]
 fn numbers_in_the_footers_of_parquet_files() {
-    let _alone = alone();
+    if !runs_quietly_alone("numbers_in_the_footers_of_parquet_files") {
+        return;
+    }
     let mut random = seeded();
     let place = Place::new();
     let good = exported(&place, "f.parquet", None);
@@ -201,7 +230,9 @@ fn changed(random: &mut fastrand::Rng, good: &[u8]) -> Vec<u8> {
 
 #[test]
 fn bytes_of_parquet_files() {
-    let _alone = alone();
+    if !runs_quietly_alone("bytes_of_parquet_files") {
+        return;
+    }
     let mut random = seeded();
     let place = Place::new();
     for codec in ["uncompressed", "snappy", "zstd", "lz4", "gzip"] {
@@ -211,6 +242,67 @@ fn bytes_of_parquet_files() {
             read(&place, "read_parquet", "x.parquet", &bad, &format!("{codec}, round {round}"));
         }
     }
+}
+
+/// A Parquet file whose pages are damaged, one at a time: every way to read it says so, and where.
+#[test]
+fn pages_of_parquet_files() {
+    if !runs_quietly_alone("pages_of_parquet_files") {
+        return;
+    }
+    let place = Place::new();
+    place.run(
+        "CREATE TABLE src AS SELECT value AS n, concat('text ', value) AS t \
+         FROM range(700) r(value)",
+    );
+    let options = ExportOptions { compression: Some("snappy".to_string()), ..Default::default() };
+    place.con.export_file("src", place.path("good.parquet"), options).unwrap();
+    let good = std::fs::read(place.path("good.parquet")).unwrap();
+    let chunk = |column: &str, what: &str| -> usize {
+        let sql = format!(
+            "SELECT {what} FROM parquet_metadata('{{}}/good.parquet') \
+             WHERE path_in_schema = '{column}'"
+        );
+        place.value(&sql).parse().unwrap()
+    };
+    let mut placed = 0;
+    for column in ["n", "t"] {
+        let start = chunk(column, "coalesce(dictionary_page_offset, data_page_offset)");
+        let bytes = chunk(column, "total_compressed_size");
+        for at in (start..start + bytes).step_by(bytes / 40 + 1) {
+            let mut bad = good.clone();
+            bad[at..(at + 9).min(start + bytes)].fill(0xFF);
+            placed += pages_damaged(&place, &bad, column, at);
+        }
+    }
+    // Some bytes are values, whose damage cannot be seen.
+    assert!(placed > 40, "{placed}");
+}
+
+/// Reads a file with a damaged column in several ways; counts the errors that name the column.
+fn pages_damaged(place: &Place, bad: &[u8], column: &str, at: usize) -> usize {
+    place.file("bad.parquet", bad);
+    let from = "FROM read_parquet(['{}/good.parquet', '{}/bad.parquet'])";
+    let mut results = vec![
+        place.import("bad.parquet", "u", ImportOptions::default()).map(drop),
+        place.run_in("SELECT * FROM '{}/bad.parquet'"),
+        place.run_in(&format!("SELECT max(n), max(t) {from}")),
+        place.run_in(&format!("SELECT * {from} WHERE n > 5 ORDER BY t LIMIT 3")),
+    ];
+    place.run("DROP TABLE IF EXISTS u");
+    results.push(place.run_in(&format!("CREATE TABLE u AS SELECT n, upper(t) AS t {from}")));
+    place.run("DROP TABLE IF EXISTS u");
+    let wanted = format!("column {column:?} of row group 0");
+    let errors = results.into_iter().filter_map(Result::err);
+    let named = errors.filter(|error| match error {
+        Error::Import { path, message, .. } => {
+            assert!(path.ends_with("bad.parquet"), "{column} at {at}: {error}");
+            assert!(!message.contains("panic"), "{column} at {at}: {error}");
+            message.contains(&wanted)
+        }
+        other => panic!("{column} at {at}: {other}"),
+    });
+    named.count()
 }
 
 /// Panics inside of the decoders of Arrow files, which are caught, and would be printed: a file is

@@ -222,7 +222,7 @@ pub(crate) fn truncate(node: &Truncate) -> Result<()> {
         cascade: _,
         on_cluster,
     } = node;
-    // No table refers to another, so CASCADE has nothing more to empty.
+    // CASCADE and RESTRICT are the same: a table stays whose rows those of another refer to.
     for TruncateTableTarget { name: _, only: _, has_asterisk: _ } in table_names {}
     let restart = matches!(identity, Some(TruncateIdentityOption::Restart));
     none_of(

@@ -5,11 +5,11 @@
 use datafusion::sql::parser::CreateExternalTable;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, ColumnDef,
-    ColumnOption, ColumnOptionDef, CommentObject, CreateIndex, CreateTable, CreateTableLike,
-    CreateTableLikeDefaults, CreateTableLikeKind, CreateTableOptions, CreateView, DropBehavior,
-    HiveDistributionStyle, IndexColumn, NullsDistinctOption, OrderByExpr, OrderByOptions,
-    PrimaryKeyConstraint, RenameTableNameKind, SchemaName, Statement, TableConstraint,
-    UniqueConstraint, ViewColumnDef,
+    ColumnOption, ColumnOptionDef, CommentObject, ConstraintReferenceMatchKind, CreateIndex,
+    CreateTable, CreateTableLike, CreateTableLikeDefaults, CreateTableLikeKind, CreateTableOptions,
+    CreateView, DropBehavior, ForeignKeyConstraint, HiveDistributionStyle, IndexColumn,
+    NullsDistinctOption, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, ReferentialAction,
+    RenameTableNameKind, SchemaName, Statement, TableConstraint, UniqueConstraint, ViewColumnDef,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -144,8 +144,9 @@ fn column(node: &ColumnDef) -> Result<()> {
             }
             ColumnOption::Unique(key) => unique(key)?,
             ColumnOption::Check(condition) => check(condition)?,
-            // Refused by whoever reads them, with what to write instead.
-            ColumnOption::ForeignKey(_) => {}
+            ColumnOption::ForeignKey(key) => foreign_key(key)?,
+            // The reader of generated columns refuses BY DEFAULT and identities, with what to write
+            // instead. STORED and VIRTUAL give the same answers.
             ColumnOption::Generated {
                 generated_as: _,
                 sequence_options: _,
@@ -175,10 +176,42 @@ fn constraint(node: &TableConstraint) -> Result<()> {
         TableConstraint::Unique(key) => unique(key),
         TableConstraint::PrimaryKey(key) => primary_key(key),
         TableConstraint::Check(condition) => check(condition),
-        // Refused by whoever reads it, with what to write instead.
-        TableConstraint::ForeignKey(_) => Ok(()),
+        TableConstraint::ForeignKey(key) => foreign_key(key),
         other => Err(Error::unsupported(format!("the constraint {other}"))),
     }
+}
+
+fn foreign_key(node: &ForeignKeyConstraint) -> Result<()> {
+    // A key has no name of its own here; DROP CONSTRAINT says so.
+    let ForeignKeyConstraint {
+        name: _,
+        index_name,
+        columns: _,
+        foreign_table: _,
+        referred_columns: _,
+        on_delete,
+        on_update,
+        match_kind,
+        characteristics,
+    } = node;
+    for action in [on_delete, on_update].into_iter().flatten() {
+        match action {
+            ReferentialAction::Restrict | ReferentialAction::NoAction => {}
+            other => {
+                return Err(Error::unsupported(format!(
+                    "{other} of a FOREIGN KEY; RESTRICT and NO ACTION are what happens"
+                )));
+            }
+        }
+    }
+    match match_kind {
+        None | Some(ConstraintReferenceMatchKind::Simple) => {}
+        Some(other) => return Err(Error::unsupported(format!("{other} of a FOREIGN KEY"))),
+    }
+    none_of(
+        "FOREIGN KEY",
+        &[(characteristics.is_some(), DEFERRABLE), (index_name.is_some(), "an index name")],
+    )
 }
 
 fn primary_key(node: &PrimaryKeyConstraint) -> Result<()> {
@@ -451,11 +484,12 @@ fn cascades(of: &str, behavior: Option<&DropBehavior>) -> Result<()> {
 
 pub(crate) fn drop(node: &Statement) -> Result<()> {
     let Statement::Drop {
-        // Those of other kinds are refused by whoever reads it, with what to write instead.
+        // Those of other kinds are refused by the statement's reader, with what to write instead.
         object_type: _,
         if_exists: _,
         names: _,
-        // Nothing depends on a table or view but views, which keep their text.
+        // DROP SCHEMA reads it. A view keeps its text without the tables that it reads, and a table
+        // that a foreign key refers to stays in either case.
         cascade: _,
         restrict: _,
         purge,

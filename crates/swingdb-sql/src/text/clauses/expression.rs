@@ -6,7 +6,8 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, CaseWhen, CeilFloorKind, DateTimeField, DictionaryField, DuplicateTreatment,
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
     FunctionArguments, Interval, LambdaFunction, LambdaFunctionParameter, Map, MapEntry,
-    OneOrManyWithParens, StructField, Subscript, TypedString, WindowFrame, WindowSpec, WindowType,
+    OneOrManyWithParens, Subscript, TypedString, WindowFrame, WindowFrameBound, WindowSpec,
+    WindowType,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -108,7 +109,6 @@ fn with_parts(node: &Expr) -> Result<()> {
              IN, BETWEEN and ORDER BY without regard to case"
         ))),
         Expr::Struct { values: _, fields } => {
-            for StructField { field_name: _, field_type: _, options: _ } in fields {}
             none_of("STRUCT", &[(!fields.is_empty(), "<types>(values); write a cast")])
         }
         Expr::Dictionary(fields) => {
@@ -254,6 +254,16 @@ pub(crate) fn window(node: &WindowSpec) -> Result<()> {
     let WindowSpec { window_name: _, partition_by: _, order_by, window_frame } = node;
     order_by.iter().try_for_each(query::order_key)?;
     match window_frame {
-        None | Some(WindowFrame { units: _, start_bound: _, end_bound: _ }) => Ok(()),
+        None => Ok(()),
+        Some(WindowFrame { units: _, start_bound, end_bound }) => {
+            for bound in end_bound.iter().chain([start_bound]) {
+                match bound {
+                    WindowFrameBound::CurrentRow
+                    | WindowFrameBound::Preceding(_)
+                    | WindowFrameBound::Following(_) => {}
+                }
+            }
+            Ok(())
+        }
     }
 }

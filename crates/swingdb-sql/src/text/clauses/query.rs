@@ -3,11 +3,12 @@
 //! **Cycle.** A query contains expressions and relations, and these contain queries.
 
 use datafusion::sql::sqlparser::ast::{
-    Cte, Distinct, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch, GroupByExpr, Join,
-    JoinConstraint, JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr, Offset,
-    OrderBy, OrderByExpr, OrderByKind, OrderByOptions, PipeOperator, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, TableWithJoins, Values,
-    WildcardAdditionalOptions, With,
+    Cte, Distinct, ExceptSelectItem, ExcludeSelectItem, ExprWithAlias, ExprWithAliasAndOrderBy,
+    Fetch, GroupByExpr, IdentWithAlias, Join, JoinConstraint, JoinOperator, LimitClause,
+    NamedWindowDefinition, NamedWindowExpr, Offset, OrderBy, OrderByExpr, OrderByKind,
+    OrderByOptions, PipeOperator, Query, RenameSelectItem, ReplaceSelectElement, ReplaceSelectItem,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
+    TableWithJoins, Values, WildcardAdditionalOptions, With,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -225,12 +226,27 @@ pub(crate) fn wildcard(node: &WildcardAdditionalOptions) -> Result<()> {
     let WildcardAdditionalOptions {
         wildcard_token: _,
         opt_ilike,
-        opt_exclude: _,
-        opt_except: _,
-        opt_replace: _,
-        opt_rename: _,
+        opt_exclude,
+        opt_except,
+        opt_replace,
+        opt_rename,
         opt_alias,
     } = node;
+    match opt_exclude {
+        None | Some(ExcludeSelectItem::Single(_) | ExcludeSelectItem::Multiple(_)) => {}
+    }
+    if let Some(ExceptSelectItem { first_element: _, additional_elements: _ }) = opt_except {}
+    if let Some(ReplaceSelectItem { items }) = opt_replace {
+        for item in items {
+            let ReplaceSelectElement { expr: _, column_name: _, as_keyword: _ } = item.as_ref();
+        }
+    }
+    let renamed = match opt_rename {
+        None => &[][..],
+        Some(RenameSelectItem::Single(one)) => std::slice::from_ref(one),
+        Some(RenameSelectItem::Multiple(several)) => several,
+    };
+    for IdentWithAlias { ident: _, alias: _ } in renamed {}
     none_of(
         "SELECT *",
         &[
@@ -251,7 +267,7 @@ fn join(node: &Join) -> Result<()> {
     let Join { relation: _, global, join_operator } = node;
     use JoinOperator as J;
     match join_operator {
-        // Refused by whoever reads it, with what to write instead.
+        // Refused where joins are rewritten, with what to write instead.
         J::AsOf { match_condition: _, constraint: _ } => Ok(()),
         _ if *global => Ok(()),
         J::Join(on)

@@ -33,7 +33,7 @@ pub(crate) fn relation(node: &TableFactor) -> Result<()> {
                     (*with_ordinality, ORDINALITY),
                     (!partitions.is_empty(), "PARTITION"),
                     (json_path.is_some(), "a path behind a table"),
-                    (!index_hints.is_empty(), "USE INDEX; there are no indexes"),
+                    (!index_hints.is_empty(), "USE INDEX; the planner chooses"),
                 ],
             )?;
             if let Some(TableFunctionArgs { args, settings }) = args {
@@ -91,7 +91,9 @@ fn turned(node: &TableFactor) -> Result<()> {
         } => {
             for ExprWithAlias { expr: _, alias: _ } in aggregate_functions {}
             match value_source {
-                PivotValueSource::List(_) => {}
+                PivotValueSource::List(values) => {
+                    for ExprWithAlias { expr: _, alias: _ } in values {}
+                }
                 // What all values stand for, once the tokens have been rewritten.
                 PivotValueSource::Any(order) if order.is_empty() => {}
                 PivotValueSource::Any(_) | PivotValueSource::Subquery(_) => {

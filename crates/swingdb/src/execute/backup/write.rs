@@ -21,7 +21,7 @@ use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::table_scan::TableScan;
 
-pub(crate) use swingdb_files::options::{ExportOptions, FileFormat};
+pub(crate) use swingdb_files::options::{ExportOptions, FileFormat, ForceQuote};
 
 /// Runs an EXPORT DATABASE.
 pub(crate) fn export(session: &Arc<Session>, export: &ExportDatabase) -> Result<QueryResult> {
@@ -102,6 +102,15 @@ fn options(export: &ExportDatabase) -> Result<ExportOptions> {
     if !options.partition_by.is_empty() {
         return Err(Error::unsupported("EXPORT DATABASE with partition_by; COPY each table"));
     }
+    if options.date_format.is_some() || options.timestamp_format.is_some() {
+        let message = "EXPORT DATABASE with dateformat and timestampformat, which may leave parts \
+                       of values out; COPY each table";
+        return Err(Error::unsupported(message));
+    }
+    if matches!(options.force_quote, ForceQuote::Columns(_)) {
+        let message = "EXPORT DATABASE with force_quote of some columns; write FORCE_QUOTE *";
+        return Err(Error::unsupported(message));
+    }
     options.check_for(format)?;
     Ok(options)
 }
@@ -127,12 +136,14 @@ fn said(options: &ExportOptions) -> String {
     let quoted = |text: &str| text.replace('\'', "''");
     let byte = |byte: u8| quoted(&char::from(byte).to_string());
     let header = options.header.unwrap_or(true);
-    let delimiter = byte(options.delimiter.unwrap_or(b','));
-    let quote = byte(options.quote.unwrap_or(b'"'));
+    let delimiter = options.delimiter.unwrap_or(b','.into());
+    let delimiter = quoted(&String::from_utf8_lossy(delimiter.bytes()));
+    let quote = options.quote.unwrap_or(b'"');
+    let (quote, escape) = (byte(quote), byte(options.escape.unwrap_or(quote)));
     let null = quoted(options.null.as_deref().unwrap_or_default());
     format!(
         "FORMAT 'csv', HEADER {header}, DELIMITER '{delimiter}', QUOTE '{quote}', \
-         ESCAPE '{quote}', NULLSTR '{null}', ALLOW_QUOTED_NULLS false"
+         ESCAPE '{escape}', NULLSTR '{null}', ALLOW_QUOTED_NULLS false"
     )
 }
 

@@ -1,8 +1,8 @@
-//! FOREIGN KEY and REFERENCES of CREATE TABLE.
+//! FOREIGN KEY and REFERENCES of CREATE TABLE. Their other clauses are refused before, by
+//! `text::clauses` of `swingdb-sql`.
 
 use datafusion::sql::sqlparser::ast::{
-    ColumnOption, ConstraintReferenceMatchKind, CreateTable, ForeignKeyConstraint, Ident,
-    ReferentialAction, TableConstraint,
+    ColumnOption, CreateTable, ForeignKeyConstraint, Ident, TableConstraint,
 };
 use swingdb_common::error::{Error, Result};
 use swingdb_store::{ColumnDef, Constraint, ForeignKey, WriteTxn};
@@ -54,7 +54,6 @@ fn one(
     columns: Vec<usize>,
     key: &ForeignKeyConstraint,
 ) -> Result<ForeignKey> {
-    check_clauses(key)?;
     let catalog = txn.view();
     let of = place(session, &catalog, &key.foreign_table)?;
     let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
@@ -86,28 +85,4 @@ fn one(
     }
     let keys = keys.iter().map(|at| known[*at].name.clone()).collect();
     Ok(ForeignKey { columns, schema: of.schema, table: parent, keys })
-}
-
-fn check_clauses(key: &ForeignKeyConstraint) -> Result<()> {
-    for action in [&key.on_delete, &key.on_update].into_iter().flatten() {
-        if !matches!(action, ReferentialAction::Restrict | ReferentialAction::NoAction) {
-            return Err(Error::unsupported(format!(
-                "{action} of a FOREIGN KEY; RESTRICT and NO ACTION are what happens"
-            )));
-        }
-    }
-    if let Some(kind) = &key.match_kind
-        && !matches!(kind, ConstraintReferenceMatchKind::Simple)
-    {
-        return Err(Error::unsupported(format!("{kind} of a FOREIGN KEY")));
-    }
-    if key.characteristics.is_some() {
-        return Err(Error::unsupported(
-            "DEFERRABLE and NOT ENFORCED; keys are tested by each statement",
-        ));
-    }
-    if key.index_name.is_some() {
-        return Err(Error::unsupported("an index name of a FOREIGN KEY"));
-    }
-    Ok(())
 }

@@ -26,8 +26,14 @@ pub(crate) fn expression(column: &sql::ColumnDef) -> Result<Option<&Expr>> {
     let name = &column.name;
     let mut found = None;
     for option in &column.options {
-        let ColumnOption::Generated { generated_as, sequence_options, generation_expr, .. } =
-            &option.option
+        let ColumnOption::Generated {
+            generated_as,
+            sequence_options,
+            generation_expr,
+            // The values are stored, and nobody can tell.
+            generation_expr_mode: _,
+            generated_keyword: _,
+        } = &option.option
         else {
             continue;
         };
