@@ -364,7 +364,17 @@ impl Store {
             epoch
         } else {
             let ground = self.ground(writer)?;
-            writer.publish(&ground, catalog, Publish::Shared)?
+            let is_empty = catalog.has_no_tables();
+            if is_empty {
+                ground.drain()?;
+            }
+            let epoch = writer.publish(&ground, catalog, Publish::Shared)?;
+            if is_empty {
+                // Nothing is kept for the next writes: a database without tables takes no memory.
+                let given_back = ground.area().reclaim();
+                debug_assert!(given_back.is_ok(), "{given_back:?}");
+            }
+            epoch
         };
         writer.published = true;
         Ok(epoch)
