@@ -647,10 +647,11 @@ mod tests {
         let Ok(pointer) = heap.pointer(filled) else {
             return; // The system gives this process no userfaultfd.
         };
+        // Takes pages back, before this one is filled.
+        heap.flush().unwrap();
         // SAFETY: the object exists, and has so many bytes.
         let bytes = unsafe { std::slice::from_raw_parts(pointer.as_ptr(), 6) };
         assert_eq!(bytes, b"filled");
-        heap.flush().unwrap();
         let shared = heap.shared.clone();
         let panics = std::thread::spawn(move || {
             let _state = shared.window.get().unwrap().lock();
@@ -662,7 +663,7 @@ mod tests {
         assert_eq!(heap.realloc(other, 10), Err(HeapError::Broken));
         assert_eq!(heap.set_root(None), Err(HeapError::Broken));
         assert_eq!(heap.flush(), Err(HeapError::Broken));
-        assert_eq!(heap.set_budget(4 << 20), Err(HeapError::Broken));
+        assert_eq!(heap.set_budget(7 << 20), Err(HeapError::Broken));
         assert_eq!(heap.pointer(other).err(), Some(HeapError::Broken));
         // Its page may be newer than what a guard would show.
         assert_eq!(heap.read(filled).err(), Some(HeapError::Broken));
