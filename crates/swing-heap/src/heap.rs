@@ -125,10 +125,14 @@ impl Shared {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// INV-OBJ-10: whether no thread has met a broken invariant of the tables. Asked with the lock
-    /// held where they are changed, or written down.
+    /// INV-OBJ-10: whether no thread has met a broken invariant of the tables, or of the window's.
+    /// Asked with the lock held where they are changed, or written down.
     pub(crate) fn check_whole(&self) -> Result<(), HeapError> {
-        if self.core.is_poisoned() { Err(HeapError::Broken) } else { Ok(()) }
+        let pages = self.window.get();
+        match self.core.is_poisoned() || pages.is_some_and(Window::is_broken) {
+            true => Err(HeapError::Broken),
+            false => Ok(()),
+        }
     }
 
     /// Waits a moment for others to let go of objects.

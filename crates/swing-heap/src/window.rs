@@ -30,7 +30,9 @@
 //! takes no lock of a heap, and waits for nothing but publishes that are going on.
 //!
 //! **Locks.** The window's lock comes before the heap's. No code touches a window's addresses while
-//! it holds either.
+//! it holds either. After a thread has panicked with the window's lock, nobody knows which pages
+//! are filled, nor which of page and cell is the newer one. So the heap is broken (INV-OBJ-10): no
+//! page is filled or taken back any more.
 //!
 //! **fork.** A child does not get the range (`MADV_DONTFORK`): touching it there is SIGSEGV, not
 //! zeros.
@@ -234,7 +236,7 @@ impl Window {
 
     /// Fits the window to another budget of the heap.
     pub(crate) fn fit(&self, shared: &Shared, budget: u64) -> Result<(), HeapError> {
-        let mut state = self.lock();
+        let mut state = self.whole()?;
         let (before, capacity) = (state.capacity, capacity_of(self.chosen, budget));
         // Held pages stay, and count.
         state.capacity = capacity.max(2 * state.held.len());
@@ -247,6 +249,16 @@ impl Window {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, if no thread has met a broken invariant while it had it (INV-OBJ-10).
+    fn whole(&self) -> Result<MutexGuard<'_, State>, HeapError> {
+        self.state.lock().map_err(|_| HeapError::Broken)
+    }
+
+    /// Whether a thread has panicked while it had the lock.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.state.is_poisoned()
     }
 
     /// The id whose page has an address.
@@ -378,7 +390,7 @@ impl Window {
         id: u32,
         entry: &Entry,
     ) -> Result<bool, HeapError> {
-        let mut state = self.lock();
+        let mut state = self.whole()?;
         if entry.state.load(Acquire) & STATE == FREE || !has_mark(entry) {
             return Ok(true);
         }
@@ -394,12 +406,12 @@ impl Window {
 
     /// Takes back all pages that are not held.
     pub(crate) fn recall_all(&self, shared: &Shared) -> Result<(), HeapError> {
-        self.recall_others(shared, &mut self.lock()).map(drop)
+        self.recall_others(shared, &mut *self.whole()?).map(drop)
     }
 
     /// Brings all objects up to date: takes pages back, and copies those that are held.
     pub(crate) fn settle(&self, shared: &Shared) -> Result<Settled<'_>, HeapError> {
-        let mut state = self.lock();
+        let mut state = self.whole()?;
         if let Some(id) = self.recall_others(shared, &mut state)? {
             return Ok(Settled::Stays(id));
         }
@@ -427,7 +439,7 @@ impl Window {
     fn hold_filled(&self, shared: &Shared, handle: Handle) -> Result<bool, HeapError> {
         let id = handle.id();
         let Some(entry) = shared.table.get(id) else { return Err(HeapError::NoObject { handle }) };
-        let mut state = self.lock();
+        let mut state = self.whole()?;
         let word = entry.state.load(Acquire);
         if generation(word) != handle.generation() || word & STATE == FREE {
             return Err(HeapError::NoObject { handle });
@@ -473,13 +485,21 @@ impl Window {
     /// Fills a page whose object this thread reads (it is counted in the entry). Ends the read.
     fn fill(&self, heap: &ObjectHeap, id: u32, entry: &Entry) -> Result<bool, HeapError> {
         let shared = &*heap.shared;
-        let mut state = self.lock();
-        if has_mark(entry) {
+        let ready = self.whole().and_then(|mut state| {
+            let is_filled = has_mark(entry);
+            if !is_filled {
+                self.make_room(shared, &mut state, 1)?;
+            }
+            Ok((state, is_filled))
+        });
+        let (mut state, is_filled) = ready.inspect_err(|_| {
+            entry.state.fetch_sub(READER, Release);
+        })?;
+        if is_filled {
             // Another thread was faster.
             entry.state.fetch_sub(READER, Release);
             return Ok(true);
         }
-        self.make_room(shared, &mut state, 1)?;
         let mark = |word: u64| (word & (WRITER | PINS) == 0).then(|| (word | WINDOW) - READER);
         if entry.state.fetch_update(AcqRel, Relaxed, mark).is_err() {
             entry.state.fetch_sub(READER, Release);
@@ -521,7 +541,7 @@ impl Window {
 
     /// Counts the page table that an id's page needs, before its address is given out.
     pub(crate) fn count_table(&self, shared: &Shared, id: u32) -> Result<(), HeapError> {
-        let mut state = self.lock();
+        let mut state = self.whole()?;
         let table = id as usize / PAGES_OF_TABLE;
         if state.tables[table / 64] >> (table % 64) & 1 == 1 {
             return Ok(());
@@ -536,10 +556,12 @@ impl Window {
         Ok(())
     }
 
-    /// Gives the range up. What was only in pages goes back to the objects.
+    /// Gives the range up. What was only in pages goes back to the objects, unless nobody knows
+    /// what that is.
     pub(crate) fn close(&self, shared: &Shared) {
+        let is_whole = !self.is_broken();
         let mut state = self.lock();
-        while let Some(id) = state.filled.pop() {
+        while let (true, Some(id)) = (is_whole, state.filled.pop()) {
             let _ = self.empty(shared, &mut state, id);
         }
         if std::mem::take(&mut state.has_range) {
@@ -587,7 +609,7 @@ pub(crate) fn touch(heap: &ObjectHeap, id: u32) -> Result<bool, HeapError> {
             return Ok(false);
         }
         // Filled meanwhile, or about to be emptied: the lock tells.
-        drop(window.lock());
+        drop(window.whole()?);
         if has_mark(entry) {
             return Ok(true);
         }
@@ -608,4 +630,43 @@ pub(crate) fn hold(heap: &ObjectHeap, window: &Window, handle: Handle) -> Result
         patience.wait(handle)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::HeapError;
+    use crate::heap::{HeapOptions, ObjectHeap};
+
+    /// INV-OBJ-10.
+    #[test]
+    fn after_a_panic_with_the_lock_of_the_window_the_heap_is_broken() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = HeapOptions { budget: 8 << 20, ..HeapOptions::default() };
+        let heap = ObjectHeap::open_persistent(folder.path(), options).unwrap();
+        let (filled, other) = (heap.alloc_from(b"filled").unwrap(), heap.alloc(100).unwrap());
+        let Ok(pointer) = heap.pointer(filled) else {
+            return; // The system gives this process no userfaultfd.
+        };
+        // Takes pages back, before this one is filled.
+        heap.flush().unwrap();
+        // SAFETY: the object exists, and has so many bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(pointer.as_ptr(), 6) };
+        assert_eq!(bytes, b"filled");
+        let shared = heap.shared.clone();
+        let panics = std::thread::spawn(move || {
+            let _state = shared.window.get().unwrap().lock();
+            panic!("what a broken invariant does");
+        });
+        assert!(panics.join().is_err());
+        assert_eq!(heap.alloc(1), Err(HeapError::Broken));
+        assert_eq!(heap.free(other), Err(HeapError::Broken));
+        assert_eq!(heap.realloc(other, 10), Err(HeapError::Broken));
+        assert_eq!(heap.set_root(None), Err(HeapError::Broken));
+        assert_eq!(heap.flush(), Err(HeapError::Broken));
+        assert_eq!(heap.set_budget(7 << 20), Err(HeapError::Broken));
+        assert_eq!(heap.pointer(other).err(), Some(HeapError::Broken));
+        // Its page may be newer than what a guard would show.
+        assert_eq!(heap.read(filled).err(), Some(HeapError::Broken));
+        assert_eq!(heap.close(), Err(HeapError::Broken));
+    }
 }

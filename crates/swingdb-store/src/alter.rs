@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::take;
 use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result};
+use swingdb_common::runtime::cancel::go_on;
 
 use super::catalog::{Catalog, MAIN, TableEntry, View};
 use super::checks::Check;
@@ -461,6 +462,7 @@ fn has_live_null(table: &Table, column: usize) -> Result<bool> {
         if segment.chunk_stats(column)?.nulls == 0 {
             continue;
         }
+        go_on()?;
         let Some(nulls) = segment.array(column)?.logical_nulls() else { continue };
         let live = |row: &usize| segment.deleted().is_none_or(|d| !d.value(*row));
         if (0..segment.rows()).filter(live).any(|row| nulls.is_null(row)) {

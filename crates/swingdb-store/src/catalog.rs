@@ -342,6 +342,11 @@ impl Catalog {
         })
     }
 
+    /// Whether no schema has a table.
+    pub(super) fn has_no_tables(&self) -> bool {
+        self.schemas.values().all(|node| node.tables.is_empty())
+    }
+
     /// Writes the records of tables, and of lists of them, that have none.
     pub(super) fn persist_tables(
         &self,

@@ -13,6 +13,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use swingdb_common::error::{ConstraintKind, Error, Result};
 
 use super::generated::{Compute, Generated};
+use super::parallel::in_pieces;
 use super::rowids::RowIds;
 use super::rows::whole_column;
 use super::table::{Definition, Table};
@@ -80,8 +81,11 @@ impl Tests {
             let columns = check.columns.iter().map(|c| column(*c)).collect::<Result<Vec<_>>>()?;
             let options = RecordBatchOptions::new().with_row_count(Some(rows));
             let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options)?;
-            if let Some(row) = test(&batch)? {
-                return Err(violation(table, check, &batch, row));
+            for piece in in_pieces(&batch) {
+                let piece = piece?;
+                if let Some(row) = test(&piece)? {
+                    return Err(violation(table, check, &piece, row));
+                }
             }
         }
         Ok(())

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use swing::{AreaOffset, Snapshot};
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::go_on;
 
 use super::alter::IfExists;
 use super::handle::Store;
@@ -80,6 +81,7 @@ impl WriteTxn {
         let runs = Runs::of(segments, &view)?;
         let mut places = BTreeMap::new();
         for run in &runs.0 {
+            go_on()?;
             let place = self.ground.reserve(run.len)?;
             // Registered at once: whatever fails from here on, dropping it frees the place.
             self.effects.ranges.push(self.ground.space.add_foreign(place, false));

@@ -3,13 +3,15 @@
 //! Order of a commit that is published (INV-DB-4): blocks change their state in the process;
 //! records and then the root are written to fresh blocks; the area publishes with the root's place
 //! as its payload. Up to the publish nothing that an earlier published state reaches has changed,
-//! so a crash or an error anywhere leaves that state as it was.
+//! so a crash or an error anywhere leaves that state as it was. So the commit can be interrupted up
+//! to there, unless others are published with it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
 use swing::{Area, ByteLen, Publish, PublishError};
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::to_the_end;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::catalog::{Catalog, ForeignUse};
@@ -159,7 +161,9 @@ impl Writer {
         }
         let mut epoch = None;
         if self.published {
-            match self.publish(ground, &catalog, Publish::Committed) {
+            let alone = self.group.is_empty();
+            let mut publish = || self.publish(ground, &catalog, Publish::Committed);
+            match if alone { publish() } else { to_the_end(publish) } {
                 Ok(published) => epoch = Some(published),
                 Err(error) => {
                     self.undo_verdict(ground, verdict, effects, base);
@@ -392,7 +396,7 @@ impl Writer {
         // A database in which nothing was committed yet does not begin to exist here.
         if ground.drain().is_ok() && !self.is_fresh() {
             // Without memory for the records of a state, the committed one stays.
-            let _ = self.publish(&ground, catalog, Publish::Committed);
+            let _ = to_the_end(|| self.publish(&ground, catalog, Publish::Committed));
         }
     }
 

@@ -15,6 +15,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute::{filter_record_batch, is_null, not};
 use arrow::datatypes::{Field, Schema};
 use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result};
+use swingdb_common::runtime::cancel::go_on;
 
 use super::codec::{Reader, Writer};
 use super::rowids::{RowId, RowIds};
@@ -273,8 +274,9 @@ impl WriteTxn {
             if wanted.num_rows() == 0 {
                 continue;
             }
+            let _keys = self.memory.part(wanted.get_array_memory_size())?;
             let parent = self.table_of(&key.schema, &key.table)?;
-            let found = locate(&parent, &key.key_columns(&parent)?, &wanted)?;
+            let found = locate(&parent, &key.key_columns(&parent)?, &wanted, &self.memory)?;
             if let Some(row) = found.iter().position(Option::is_none) {
                 let names = key.columns.iter().map(|c| table.columns()[*c].name.clone());
                 return Err(Error::Constraint {
@@ -313,7 +315,8 @@ impl WriteTxn {
                 let live = live_rows(before, rows)?;
                 let gone = before.take(&live, &columns)?;
                 let gone = complete(gone.columns().to_vec())?;
-                let still = locate(&now, &columns, &gone)?;
+                let _keys = self.memory.part(gone.get_array_memory_size())?;
+                let still = locate(&now, &columns, &gone, &self.memory)?;
                 let gone_rows = still.iter().enumerate().filter(|(_, found)| found.is_none());
                 let gone_rows: UInt32Array =
                     gone_rows.map(|(row, _)| row as u32).collect::<Vec<_>>().into();
@@ -321,7 +324,7 @@ impl WriteTxn {
                     continue;
                 }
                 let gone = arrow::compute::take_record_batch(&gone, &gone_rows)?;
-                let referring = locate(&child, &key.columns, &gone)?;
+                let referring = locate(&child, &key.columns, &gone, &self.memory)?;
                 if let Some(row) = referring.iter().position(Option::is_some) {
                     return Err(still_referenced(before, &child, key, &values(&gone, row)));
                 }
@@ -338,6 +341,7 @@ impl WriteTxn {
             }
             for key in child.notes().foreign_keys.iter().filter(|key| key.is_of(table)) {
                 for segment in child.segments()?.iter() {
+                    go_on()?;
                     let columns = key.columns.iter().map(|c| segment.array(*c));
                     let columns = columns.collect::<Result<Vec<_>>>()?;
                     let live = |row: &usize| segment.deleted().is_none_or(|d| !d.value(*row));

@@ -8,10 +8,12 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::concat;
 use arrow::datatypes::{Schema, SchemaRef};
 use swingdb_common::error::{Error, Result};
 
 use super::codec::{Reader, Writer};
+use super::parallel::in_pieces;
 use super::rowids::RowIds;
 use super::rows::whole_column;
 use super::table::Table;
@@ -81,7 +83,12 @@ impl Maker {
         let columns = self.reads.iter().map(|c| column(*c)).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
-        let values = (self.compute)(&batch)?;
+        let pieces = in_pieces(&batch).map(|piece| (self.compute)(&piece?));
+        let pieces = pieces.collect::<Result<Vec<_>>>()?;
+        let values = match pieces.as_slice() {
+            [one] => one.clone(),
+            several => concat(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
+        };
         let wanted = table.schema().field(self.column).data_type();
         match values.len() == rows && values.data_type() == wanted {
             true => Ok(values),

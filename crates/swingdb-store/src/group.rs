@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use swing::Publish;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::to_the_end;
 
 use super::catalog::Catalog;
 use super::commit::{Applied, Writer};
@@ -168,7 +169,8 @@ impl Store {
         let (Some(newest), Some(ground)) = (writer.group.newest(), writer.ground.clone()) else {
             return;
         };
-        match writer.publish(&ground, &newest, Publish::Committed) {
+        // The statement that happens to do this is not the one that would be undone.
+        match to_the_end(|| writer.publish(&ground, &newest, Publish::Committed)) {
             Ok(epoch) => {
                 let published = writer.group.published();
                 self.install(newest);

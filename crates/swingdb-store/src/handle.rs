@@ -364,7 +364,14 @@ impl Store {
             epoch
         } else {
             let ground = self.ground(writer)?;
-            writer.publish(&ground, catalog, Publish::Shared)?
+            let epoch = writer.publish(&ground, catalog, Publish::Shared)?;
+            if catalog.has_no_tables() && catalog.space.queued_bytes() <= MAX_LEFT_BY_COMMITS {
+                // Nothing is kept for the next writes: a database without tables takes no memory.
+                // Much that was dropped just now is left to the next change, as always.
+                let given_back = ground.area().reclaim();
+                debug_assert!(given_back.is_ok(), "{given_back:?}");
+            }
+            epoch
         };
         writer.published = true;
         Ok(epoch)

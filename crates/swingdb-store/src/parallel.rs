@@ -1,16 +1,22 @@
 //! Work on many segments of one statement at once.
 
+use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use swingdb_common::error::Result;
+use swingdb_common::runtime::cancel::go_on;
 use swingdb_common::runtime::parallel;
 
-/// Applies `f` to all items on at most so many threads; the results in order.
+use super::segment::SEGMENT_ROWS;
+
+/// Applies `f` to all items on at most so many threads; the results in order. Between items it asks
+/// whether the statement goes on.
 pub(super) fn in_parallel<T: Sync, R: Send>(
     threads: usize,
     items: &[T],
     f: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
     if items.len() <= 1 {
+        go_on()?;
         return items.iter().map(f).collect();
     }
     let mut pieces = items.iter().enumerate().map(|(at, item)| (at as u64, item));
@@ -24,6 +30,16 @@ pub(super) fn in_parallel<T: Sync, R: Send>(
     let mut done = done.into_inner();
     done.sort_unstable_by_key(|(at, _)| *at);
     Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
+/// The rows of a batch in pieces of at most a segment's, at least one; between them it asks whether
+/// the statement goes on.
+pub(super) fn in_pieces(batch: &RecordBatch) -> impl Iterator<Item = Result<RecordBatch>> {
+    let rows = batch.num_rows();
+    (0..rows.max(1)).step_by(SEGMENT_ROWS).map(move |first| {
+        go_on()?;
+        Ok(batch.slice(first, SEGMENT_ROWS.min(rows - first)))
+    })
 }
 
 #[cfg(test)]

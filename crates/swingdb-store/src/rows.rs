@@ -56,7 +56,8 @@ impl WriteTxn {
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let keys = RecordBatch::try_new(keys.schema(), columns)?;
-        self.writer_mut()?.unique.find(&table, constraint, &keys)
+        let memory = self.memory.clone();
+        self.writer_mut()?.unique.find(&table, constraint, &keys, &memory)
     }
 
     /// A writer for appending to a table from many threads. Nothing of it is in [`WriteTxn::view`]
@@ -169,7 +170,8 @@ impl WriteTxn {
         if added.is_empty() {
             return Ok(());
         }
-        let change = unique::Change { before, removed, added, threads: self.threads };
+        let (threads, memory) = (self.threads, &self.memory.clone());
+        let change = unique::Change { before, removed, added, threads, memory };
         self.writer_mut()?.unique.apply(&change)
     }
 
@@ -275,6 +277,8 @@ impl WriteTxn {
                 Ok((*at as usize, next, made))
             })?;
         let added = self.all_updated_keys(&table, rows, columns, &values)?;
+        let keys = added.iter().flat_map(|(_, batches)| batches).flatten();
+        let _keys = self.memory.part(keys.map(|keys| keys.get_array_memory_size()).sum())?;
         let update = |txn: &mut Self| {
             txn.check_keys(&table, rows, added)?;
             let (mut changes, mut created) = (BTreeMap::new(), Vec::new());

@@ -9,14 +9,18 @@
 //! undone by dropping it.
 
 use std::ops::{Deref, DerefMut};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::go_on;
 
 use super::catalog::Catalog;
 use super::commit::Writer;
 use super::handle::Store;
 use super::txn::WRITER_WAIT;
+
+/// How long a statement that waits for the writer does not ask whether it is to end.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Where the writer is when nobody has it.
 pub(super) struct Slot {
@@ -124,7 +128,12 @@ impl Store {
             if let Some(writer) = slot.take(self) {
                 break Ok(writer);
             }
-            if self.inner.free.wait_until(&mut slot, deadline).timed_out() {
+            if let Err(ended) = go_on() {
+                break Err(ended);
+            }
+            let until = deadline.min(Instant::now() + PATIENCE);
+            let timed_out = self.inner.free.wait_until(&mut slot, until).timed_out();
+            if timed_out && until == deadline {
                 let name = self.name().unwrap_or("(unnamed)").to_owned();
                 break Err(Error::Busy { name, pid: None, command: None });
             }

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use swing_tier::RecordId;
 use swingdb_common::enums::EnumType;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::go_on;
 use swingdb_common::uuid;
 
 use super::checks::Check;
@@ -285,6 +286,7 @@ impl Page {
     /// Writes its record when it has none.
     fn persist(&self, ground: &Ground, written: &mut Vec<Arc<Blocks>>) -> Result<Loc> {
         if self.record.get().is_none() {
+            go_on()?;
             let record = directory::encode(self.schema.fields().len(), self.segments()?)?;
             let blocks = ground.store(&record)?;
             written.push(blocks.clone());
@@ -493,6 +495,7 @@ impl Table {
         let schema = Arc::new(self.schema().project(projection)?);
         let mut parts = Vec::new();
         for run in ids.chunk_by(|a, b| a.segment() == b.segment()) {
+            go_on()?;
             let segment = segments.get(run[0].segment() as usize);
             let segment = segment.ok_or_else(|| Error::internal("a row of no segment"))?;
             if let Some(id) = run.iter().find(|id| id.row() as usize >= segment.rows()) {

@@ -11,7 +11,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::execution::memory_pool::MemoryPool;
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::runtime::cancel::{go_on, to_the_end};
+use swingdb_common::runtime::memory::Taken;
 
 use super::catalog::{Catalog, SchemaNode, TableEntry, new_definitions};
 use super::checks::Checker;
@@ -25,6 +28,9 @@ use super::table::Table;
 
 /// How long [`Store::begin`] waits for another transaction of this process.
 pub const WRITER_WAIT: Duration = Duration::from_secs(30);
+
+/// What the memory of [`WriteTxn::set_memory`] is for, in errors.
+const KEYS: &str = "keys";
 
 /// A point inside a transaction to which [`WriteTxn::rollback_to`] returns.
 #[derive(Debug, Clone)]
@@ -42,6 +48,8 @@ struct Marks {
     shared: usize,
     ranges: usize,
     unique: usize,
+    /// Bytes of memory.
+    taken: usize,
 }
 
 /// What a transaction did to blocks so far.
@@ -59,7 +67,10 @@ pub(super) struct Effects {
 
 /// The one write transaction of a process. Dropped without [`WriteTxn::commit`], it is rolled back.
 ///
-/// Every call is atomic by itself: on an error the transaction is as before the call.
+/// Every call is atomic by itself: on an error the transaction is as before the call. The end of
+/// the statement that the calling thread works for is such an error: calls that take long ask for
+/// it between pieces of their work (`swingdb_common::runtime::cancel`), and [`WriteTxn::commit`]
+/// does so up to the publish.
 pub struct WriteTxn {
     pub(super) store: Store,
     /// Taken from the store for the time of the transaction; `None` only after the end.
@@ -78,6 +89,8 @@ pub struct WriteTxn {
     pub(super) checker: Option<&'static dyn Checker>,
     /// Threads that write at one time.
     pub(super) threads: usize,
+    /// Is asked for the memory of what it notes about keys.
+    pub(super) memory: Taken,
     /// It began from the state of a group that is not published yet.
     pub(super) grouped: bool,
 }
@@ -97,6 +110,7 @@ impl WriteTxn {
             next_savepoint: 0,
             checker: None,
             threads: 1,
+            memory: Taken::unbounded(KEYS),
             grouped: false,
         }
     }
@@ -104,6 +118,14 @@ impl WriteTxn {
     /// Says how many threads may write at one time. Until then one does.
     pub fn set_threads(&mut self, threads: usize) {
         self.threads = threads.max(1);
+    }
+
+    /// Says whose memory is asked for what the transaction takes beside rows. Until then there is
+    /// memory without end.
+    pub fn set_memory(&mut self, pool: &Arc<dyn MemoryPool>) {
+        if !self.memory.is_of(pool) {
+            self.memory = Taken::new(KEYS, pool);
+        }
     }
 
     pub(super) fn writer_mut(&mut self) -> Result<&mut Writer> {
@@ -233,6 +255,7 @@ impl WriteTxn {
             shared: self.effects.shared.len(),
             ranges: self.effects.ranges.len(),
             unique: self.writer.as_ref().map_or(0, |w| w.unique.mark()),
+            taken: self.memory.bytes(),
         };
         Savepoint { serial, current: self.current.clone(), marks }
     }
@@ -251,6 +274,7 @@ impl WriteTxn {
         self.savepoints.truncate(position + 1);
         let marks = savepoint.marks;
         self.writer_mut()?.unique.rollback(marks.unique);
+        self.memory.shrink_to(marks.taken);
         self.current = savepoint.current.clone();
         self.effects.created.truncate(marks.created);
         self.effects.dropped.truncate(marks.dropped);
@@ -268,11 +292,18 @@ impl WriteTxn {
             return self.end_unchanged();
         }
         self.tidy()?;
+        go_on()?;
         let ended = || Error::internal("the transaction has ended");
         let mut writer = self.writer.take().ok_or_else(ended)?;
         let others_wait = self.store.others_wait();
         let (current, effects) = (self.current.clone(), &mut self.effects);
-        match writer.commit(&self.ground, &self.base, current, effects, others_wait) {
+        let committed = writer.commit(&self.ground, &self.base, current, effects, others_wait);
+        to_the_end(|| self.settle(writer, committed))
+    }
+
+    /// What follows a commit, or the attempt at one.
+    fn settle(mut self, mut writer: Held, committed: Result<Committed>) -> Result<Option<u64>> {
+        match committed {
             Ok(Committed::Joined(ticket)) => {
                 writer.unique.commit();
                 let store = self.store.clone();

@@ -9,6 +9,12 @@
 //!
 //! Keys of many rows are compared, hashed and put into the sets on several threads: a set is in
 //! shards by the first bits of the hashes, and one thread at a time works on a shard.
+//!
+//! # Memory and interrupts
+//! What a statement adds to the sets, and what it takes to check keys, is asked for from the memory
+//! of its session until its transaction ends ([`Taken`]). A set that stays afterwards is the
+//! database's, and counted by nobody. All that takes long asks between pieces whether the statement
+//! goes on. A set in which such a piece is missing is thrown away, and made anew when it is needed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,12 +25,14 @@ use arrow::row::{RowConverter, Rows, SortField};
 use parking_lot::Mutex;
 use swingdb_common::error::{ConstraintKind, Error, Result};
 use swingdb_common::floats::{canonical, has_floats};
+use swingdb_common::runtime::cancel::go_on;
+use swingdb_common::runtime::memory::{Part, Taken};
 use swingdb_common::runtime::parallel;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::parallel::in_parallel;
 use super::rowids::{RowId, RowIds};
-use super::segment::Segment;
+use super::segment::{SEGMENT_ROWS, Segment};
 use super::stats::{Bound, ChunkStats};
 use super::table::{Constraint, Table};
 
@@ -49,6 +57,16 @@ const SHARD_BITS: u32 = 4;
 /// Fewer hashes than this are put into a set by one thread.
 const MANY_HASHES: usize = 32_768;
 
+/// After so many hashes it is asked whether the statement goes on.
+const HASHES_AT_ONCE: usize = 65_536;
+
+/// A rollback that would take out more hashes than these throws the set away.
+const MAX_UNDONE: usize = 1 << 19;
+
+/// Bytes of a hash in a list, and of a key in a map besides its own.
+const HASH_BYTES: usize = size_of::<u64>();
+const KEY_BYTES: usize = 96;
+
 /// Hashes of all keys of one constraint.
 #[derive(Debug, Default)]
 struct KeySet {
@@ -69,7 +87,7 @@ struct Hashes([Vec<u64>; SHARDS]);
 #[derive(Debug)]
 enum Logged {
     Built(Key),
-    Changed { key: Key, removed: Vec<u64>, added: Vec<Hashes> },
+    Changed { key: Key, removed: Vec<Hashes>, added: Vec<Hashes> },
 }
 
 fn shard_of(hash: u64) -> usize {
@@ -78,8 +96,8 @@ fn shard_of(hash: u64) -> usize {
 
 impl Hashes {
     /// Of the rows of key columns that `live` picks; a row with a NULL has none.
-    fn of(columns: &[ArrayRef], live: impl Fn(usize) -> bool) -> Result<Self> {
-        let keys = Keys::of(columns)?;
+    fn of(columns: &[ArrayRef], memory: &Taken, live: impl Fn(usize) -> bool) -> Result<Self> {
+        let keys = Keys::of(columns, memory)?;
         let mut hashes = Self::default();
         let picked = (0..keys.len()).filter(|row| live(*row)).filter_map(|row| keys.hash(row));
         picked.for_each(|hash| hashes.0[shard_of(hash)].push(hash));
@@ -88,6 +106,10 @@ impl Hashes {
 
     fn all(&self) -> impl Iterator<Item = u64> {
         self.0.iter().flatten().copied()
+    }
+
+    fn count(all: &[Self]) -> usize {
+        all.iter().flat_map(|hashes| &hashes.0).map(Vec::len).sum()
     }
 }
 
@@ -104,26 +126,73 @@ impl KeySet {
         self.shards[shard_of(hash)].remove(hash);
     }
 
-    /// Adds hashes on so many threads; those that were there already.
-    fn add_all(&mut self, threads: usize, added: &[Hashes]) -> Result<HashSet<u64>> {
-        let count: usize = added.iter().flat_map(|hashes| &hashes.0).map(Vec::len).sum();
-        let threads = if count < MANY_HASHES { 1 } else { threads };
+    /// Adds hashes on so many threads; those that were there already. After an error some of the
+    /// hashes are in it.
+    fn add_all(
+        &mut self,
+        threads: usize,
+        added: &[Hashes],
+        memory: &Taken,
+    ) -> Result<HashSet<u64>> {
         let met = Mutex::new(HashSet::new());
-        let mut shards = (0..).zip(&mut self.shards);
-        let next = || Ok(shards.next());
-        parallel::in_parallel(threads, next, |at, shard: &mut Shard| {
-            let new = || added.iter().map(|hashes| &hashes.0[at as usize]);
-            shard.hashes.reserve(new().map(Vec::len).sum());
-            let known: Vec<u64> =
-                new().flatten().copied().filter(|hash| !shard.add(*hash)).collect();
-            met.lock().extend(known);
+        self.each_shard(threads, added, |shard, new| {
+            shard.make_room(new.iter().map(|hashes| hashes.len()).sum(), memory)?;
+            for hashes in new {
+                for some in hashes.chunks(HASHES_AT_ONCE) {
+                    go_on()?;
+                    let known = some.iter().copied().filter(|hash| !shard.add(*hash));
+                    let known: Vec<u64> = known.collect();
+                    memory.grow(known.len() * KEY_BYTES)?;
+                    met.lock().extend(known);
+                }
+            }
             Ok(())
         })?;
         Ok(met.into_inner())
     }
+
+    /// Takes hashes out on so many threads. After an error only some of them.
+    fn remove_all(&mut self, threads: usize, removed: &[Hashes]) -> Result<()> {
+        self.each_shard(threads, removed, |shard, gone| {
+            for some in gone.iter().flat_map(|hashes| hashes.chunks(HASHES_AT_ONCE)) {
+                go_on()?;
+                some.iter().for_each(|hash| shard.remove(*hash));
+            }
+            Ok(())
+        })
+    }
+
+    /// Changes each shard by the hashes that belong to it.
+    fn each_shard(
+        &mut self,
+        threads: usize,
+        hashes: &[Hashes],
+        change: impl Fn(&mut Shard, &[&[u64]]) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let threads = if Hashes::count(hashes) < MANY_HASHES { 1 } else { threads };
+        let mut shards = (0..).zip(&mut self.shards);
+        let next = || Ok(shards.next());
+        parallel::in_parallel(threads, next, |at, shard: &mut Shard| {
+            let all = hashes.iter().map(|hashes| hashes.0[at as usize].as_slice());
+            change(shard, &all.collect::<Vec<_>>())
+        })
+    }
 }
 
 impl Shard {
+    /// Makes room for so many hashes more, and asks for its memory.
+    fn make_room(&mut self, count: usize, memory: &Taken) -> Result<()> {
+        let needed = self.hashes.len() + count;
+        if needed > self.hashes.capacity() {
+            // A table of eighths of which seven are used, and a byte beside each hash.
+            let buckets = (needed * 8 / 7 + 1).next_power_of_two();
+            let bytes = buckets * (HASH_BYTES + 1);
+            memory.grow(bytes.saturating_sub(self.hashes.allocation_size()))?;
+            self.hashes.reserve(count);
+        }
+        Ok(())
+    }
+
     /// Whether the hash is a new one.
     fn add(&mut self, hash: u64) -> bool {
         let is_new = self.hashes.insert(hash);
@@ -150,15 +219,17 @@ impl Shard {
 struct Keys {
     rows: Rows,
     nulls: Vec<Option<arrow::buffer::NullBuffer>>,
+    _memory: Part,
 }
 
 impl Keys {
-    fn of(columns: &[ArrayRef]) -> Result<Self> {
+    fn of(columns: &[ArrayRef], memory: &Taken) -> Result<Self> {
         let fields = columns.iter().map(|c| SortField::new(c.data_type().clone())).collect();
         let same = columns.iter().map(canonical).collect::<Result<Vec<_>>>()?;
         let rows = RowConverter::new(fields)?.convert_columns(&same)?;
         let nulls = columns.iter().map(|c| c.logical_nulls()).collect();
-        Ok(Self { rows, nulls })
+        let memory = memory.part(rows.size())?;
+        Ok(Self { rows, nulls, _memory: memory })
     }
 
     fn len(&self) -> usize {
@@ -188,6 +259,8 @@ pub(super) struct Change<'a> {
     pub added: Vec<(usize, Vec<Vec<ArrayRef>>)>,
     /// Threads that may look at the keys at one time.
     pub threads: usize,
+    /// Is asked for what the check takes, and for what is noted.
+    pub memory: &'a Taken,
 }
 
 impl Indexes {
@@ -212,9 +285,12 @@ impl Indexes {
                     self.sets.remove(&key);
                 }
                 Some(Logged::Changed { key, removed, added }) => {
-                    if let Some(set) = self.sets.get_mut(&key) {
+                    if Hashes::count(&removed) + Hashes::count(&added) > MAX_UNDONE {
+                        // Who has interrupted a statement does not wait for as many.
+                        self.sets.remove(&key);
+                    } else if let Some(set) = self.sets.get_mut(&key) {
                         added.iter().flat_map(Hashes::all).for_each(|h| set.remove(h));
-                        removed.iter().for_each(|h| set.add(*h));
+                        removed.iter().flat_map(Hashes::all).for_each(|h| set.add(h));
                     }
                 }
                 None => {}
@@ -261,9 +337,9 @@ impl Indexes {
         constraint: &Constraint,
         batches: &[Vec<ArrayRef>],
     ) -> Result<()> {
-        let table = change.before;
+        let (table, threads, memory) = (change.before, change.threads, change.memory);
         let known = self.sets.contains_key(&key);
-        let threads = change.threads;
+        let batches = &in_pieces(batches);
         if !known && change.removed.is_empty() && apart(table, constraint, batches, threads)? {
             return Ok(());
         }
@@ -271,16 +347,18 @@ impl Indexes {
             // Rows only go: nothing can collide, and there is nothing to keep up to date.
             return Ok(());
         }
-        self.build(table, key, constraint, threads)?;
-        let removed = removed_hashes(table, constraint, change.removed)?;
-        let added = in_parallel(threads, batches, |batch| Hashes::of(batch, |_| true))?;
+        self.build(table, key, constraint, change)?;
+        let rows: usize = batches.iter().filter_map(|batch| Some(batch.first()?.len())).sum();
+        memory.grow((rows + change.removed.len()) * HASH_BYTES)?;
+        let removed = removed_hashes(change, constraint)?;
+        let added = in_parallel(threads, batches, |batch| Hashes::of(batch, memory, |_| true))?;
         let set = self.sets.entry(key).or_default();
-        removed.iter().for_each(|h| set.remove(*h));
-        let Ok(suspects) = set.add_all(threads, &added) else {
+        let changed = set.remove_all(threads, &removed);
+        let changed = changed.and_then(|()| set.add_all(threads, &added, memory));
+        let suspects = changed.inspect_err(|_| {
             // Nobody knows what is in it; it is made anew when it is needed.
             self.sets.remove(&key);
-            return Err(Error::internal("keys could not be noted"));
-        };
+        })?;
         self.log.push(Logged::Changed { key, removed, added });
         if suspects.is_empty() {
             return Ok(());
@@ -294,17 +372,19 @@ impl Indexes {
         table: &Table,
         key: Key,
         constraint: &Constraint,
-        threads: usize,
+        change: &Change<'_>,
     ) -> Result<()> {
         if self.sets.contains_key(&key) {
             return Ok(());
         }
+        let (threads, memory) = (change.threads, change.memory);
         let mut set = KeySet::default();
+        let _hashes = memory.part(table.row_count() as usize * HASH_BYTES)?;
         let hashes = in_parallel(threads, &table.segments()?, |segment| {
             let live = |row| segment.deleted().is_none_or(|deleted| !deleted.value(row));
-            Hashes::of(&key_arrays(segment, constraint)?, live)
+            Hashes::of(&key_arrays(segment, constraint)?, memory, live)
         })?;
-        set.add_all(threads, &hashes)?;
+        set.add_all(threads, &hashes, memory)?;
         self.sets.insert(key, set);
         self.log.push(Logged::Built(key));
         Ok(())
@@ -316,11 +396,12 @@ impl Indexes {
         table: &Table,
         index: usize,
         wanted: &RecordBatch,
+        memory: &Taken,
     ) -> Result<Vec<Option<RowId>>> {
         let all = table.constraints();
         let constraint = all.get(index).ok_or_else(|| Error::internal("no constraint"))?;
         let set = self.sets.get(&(table.id(), index));
-        find_rows(table, constraint.columns(), wanted, set)
+        find_rows(table, constraint.columns(), wanted, set, memory)
     }
 }
 
@@ -330,8 +411,9 @@ pub(super) fn locate(
     table: &Table,
     columns: &[usize],
     wanted: &RecordBatch,
+    memory: &Taken,
 ) -> Result<Vec<Option<RowId>>> {
-    find_rows(table, columns, wanted, None)
+    find_rows(table, columns, wanted, None, memory)
 }
 
 /// The same; `set` has the hashes of all there are, where it is known.
@@ -340,15 +422,24 @@ fn find_rows(
     columns: &[usize],
     wanted: &RecordBatch,
     set: Option<&KeySet>,
+    memory: &Taken,
 ) -> Result<Vec<Option<RowId>>> {
+    let mut taken = memory.part(wanted.num_rows() * size_of::<Option<RowId>>())?;
     let mut found = vec![None; wanted.num_rows()];
-    let keys = Keys::of(wanted.columns())?;
     let mut open: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
-    for row in 0..keys.len() {
-        let Some(key) = keys.get(row) else { continue };
-        if set.is_none_or(|set| set.contains(xxh3_64(key))) {
-            open.entry(key.to_vec()).or_default().push(row);
+    let mut first = 0;
+    for piece in in_pieces(&[wanted.columns().to_vec()]) {
+        go_on()?;
+        let (keys, mut bytes) = (Keys::of(&piece, memory)?, 0);
+        for row in 0..keys.len() {
+            let Some(key) = keys.get(row) else { continue };
+            if set.is_none_or(|set| set.contains(xxh3_64(key))) {
+                bytes += key.len() + KEY_BYTES;
+                open.entry(key.to_vec()).or_default().push(first + row);
+            }
         }
+        first += keys.len();
+        taken.grow(bytes)?;
     }
     let bounds = bounds_of(&wanted.columns()[..1]);
     for (at, segment) in table.segments()?.iter().enumerate() {
@@ -359,7 +450,8 @@ fn find_rows(
             continue;
         }
         let arrays = columns.iter().map(|c| segment.array(*c)).collect::<Result<Vec<_>>>()?;
-        let there = Keys::of(&arrays)?;
+        go_on()?;
+        let there = Keys::of(&arrays, memory)?;
         for row in 0..there.len() {
             let live = segment.deleted().is_none_or(|d| !d.value(row));
             let Some(key) = there.get(row).filter(|_| live) else { continue };
@@ -375,24 +467,38 @@ fn key_arrays(segment: &Segment, constraint: &Constraint) -> Result<Vec<ArrayRef
     constraint.columns().iter().map(|c| segment.array(*c)).collect()
 }
 
-fn removed_hashes(table: &Table, constraint: &Constraint, rows: &RowIds) -> Result<Vec<u64>> {
-    if rows.is_empty() {
-        return Ok(Vec::new());
+/// The columns of keys in pieces of at most a segment's rows.
+fn in_pieces(batches: &[Vec<ArrayRef>]) -> Vec<Vec<ArrayRef>> {
+    let mut pieces = Vec::with_capacity(batches.len());
+    for batch in batches {
+        let rows = batch.first().map_or(0, |column| column.len());
+        if rows <= SEGMENT_ROWS {
+            pieces.push(batch.clone());
+            continue;
+        }
+        pieces.extend((0..rows).step_by(SEGMENT_ROWS).map(|first| {
+            let count = SEGMENT_ROWS.min(rows - first);
+            batch.iter().map(|column| column.slice(first, count)).collect()
+        }));
     }
+    pieces
+}
+
+fn removed_hashes(change: &Change<'_>, constraint: &Constraint) -> Result<Vec<Hashes>> {
+    let (table, memory) = (change.before, change.memory);
     let segments = table.segments()?;
-    let mut hashes = Vec::with_capacity(rows.len());
-    for (at, ids) in rows.by_segment() {
-        let segment = segments.get(at as usize).ok_or_else(|| Error::internal("no segment"))?;
+    let work: Vec<(u32, &[RowId])> = change.removed.by_segment().collect();
+    let threads = if change.removed.len() < MANY_HASHES { 1 } else { change.threads };
+    in_parallel(threads, &work, |(at, ids)| {
+        let segment = segments.get(*at as usize).ok_or_else(|| Error::internal("no segment"))?;
         let live = |id: &&RowId| segment.deleted().is_none_or(|d| !d.value(id.row() as usize));
         let ids: Vec<RowId> = ids.iter().filter(live).copied().collect();
         if ids.is_empty() {
-            continue;
+            return Ok(Hashes::default());
         }
         let batch = table.take(&ids, constraint.columns())?;
-        let keys = Keys::of(batch.columns())?;
-        hashes.extend((0..keys.len()).filter_map(|row| keys.hash(row)));
-    }
-    Ok(hashes)
+        Hashes::of(batch.columns(), memory, |_| true)
+    })
 }
 
 /// Smallest and largest value.
@@ -464,21 +570,28 @@ fn confirm(
     batches: &[Vec<ArrayRef>],
     suspects: &HashSet<u64>,
 ) -> Result<()> {
-    let table = change.before;
+    let (table, memory) = (change.before, change.memory);
+    let mut taken = memory.part(0)?;
     let mut seen: HashSet<Vec<u8>> = HashSet::new();
     for batch in batches {
-        let keys = Keys::of(batch)?;
+        go_on()?;
+        let (keys, mut bytes) = (Keys::of(batch, memory)?, 0);
         for row in 0..keys.len() {
-            let Some(key) = keys.get(row) else { continue };
-            if suspects.contains(&xxh3_64(key)) && !seen.insert(key.to_vec()) {
+            let Some(key) = keys.get(row).filter(|key| suspects.contains(&xxh3_64(key))) else {
+                continue;
+            };
+            bytes += key.len() + KEY_BYTES;
+            if !seen.insert(key.to_vec()) {
                 return Err(violation(table, constraint, batch, row));
             }
         }
+        taken.grow(bytes)?;
     }
     let gone = change.removed.as_slice();
     for (at, segment) in table.segments()?.iter().enumerate() {
+        go_on()?;
         let arrays = key_arrays(segment, constraint)?;
-        let keys = Keys::of(&arrays)?;
+        let keys = Keys::of(&arrays, memory)?;
         for row in 0..keys.len() {
             let id = RowId::new(at as u32, row as u32);
             let Some(key) = keys.get(row).filter(|key| seen.contains(*key)) else { continue };
@@ -519,7 +632,11 @@ pub(super) fn keys_of(
     segments: &[Arc<Segment>],
     constraint: &Constraint,
 ) -> Result<Vec<Vec<ArrayRef>>> {
-    segments.iter().map(|segment| key_arrays(segment, constraint)).collect()
+    let keys = |segment: &Arc<Segment>| {
+        go_on()?;
+        key_arrays(segment, constraint)
+    };
+    segments.iter().map(keys).collect()
 }
 
 #[cfg(test)]

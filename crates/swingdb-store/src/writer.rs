@@ -17,6 +17,7 @@ use arrow::datatypes::{Field, SchemaRef};
 use parking_lot::Mutex;
 use swingdb_common::enums::EnumType;
 use swingdb_common::error::{ConstraintKind, Error, Result};
+use swingdb_common::runtime::cancel::go_on;
 use swingdb_common::runtime::held::value_bytes;
 use swingdb_common::runtime::memory::Waiting;
 use swingdb_common::uuid;
@@ -152,6 +153,7 @@ impl TableWriter {
         }
         let mut all = Part::default();
         for part in parts.done.into_values() {
+            go_on()?;
             if !part.segments.is_empty() {
                 shared.flush(&mut all)?;
             }
@@ -283,6 +285,7 @@ pub(super) fn build_segment(
 ) -> Result<Arc<Segment>> {
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
     let chunk = |(index, field): (usize, &Arc<Field>)| {
+        go_on()?;
         let pieces: Vec<ArrayRef> = batches.iter().map(|b| b.column(index).clone()).collect();
         columns::write(ground, field.data_type(), &pieces).map(Arc::new)
     };

@@ -255,3 +255,44 @@ fn a_share_leaves_what_was_dropped_to_the_next_change() {
     assert!(left < LARGE_ROWS as u64, "{left} bytes");
     assert_eq!(mine.verify().unwrap().limbo_blocks, 0);
 }
+
+/// Bytes that files below a folder take.
+fn taken(folder: &std::path::Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let bytes = entries.map(|path| match std::fs::symlink_metadata(&path).unwrap() {
+        facts if facts.is_dir() => taken(&path),
+        facts => facts.blocks() * 512,
+    });
+    bytes.sum()
+}
+
+#[test]
+fn a_share_of_a_database_without_tables_gives_all_memory_back() {
+    let home = Home::new();
+    let store = Store::open(&home.namespace, "d").unwrap();
+    let mut txn = store.begin().unwrap();
+    txn.create_table(def("t"), IfExists::Fail).unwrap();
+    txn.commit().unwrap();
+    store.share().unwrap();
+    let mut txn = store.begin().unwrap();
+    txn.append("main", "t", &[batch(&(0..5_000_000).collect::<Vec<_>>())]).unwrap();
+    txn.commit().unwrap();
+    assert!(taken(home.path()) > 30 << 20);
+    let mut txn = store.begin().unwrap();
+    txn.drop_table("main", "t").unwrap();
+    txn.commit().unwrap();
+    // As at the end of each statement.
+    store.give_back_dropped();
+    store.share().unwrap();
+    let left = taken(home.path());
+    assert!(left <= 6 << 20, "{left} bytes");
+    // It goes on.
+    let mut txn = store.begin().unwrap();
+    txn.create_table(def("t"), IfExists::Fail).unwrap();
+    txn.append("main", "t", &[batch(&[1, 2])]).unwrap();
+    txn.commit().unwrap();
+    store.share().unwrap();
+    check(&store.latest(), &Tables::from([("t".to_owned(), vec![1, 2])]), "after all was dropped");
+}

@@ -11,6 +11,7 @@ use crate::model::extent_word::{ABSENT, FAULTING, FROZEN, HOT, PRIVATE, WAITERS,
 use crate::model::units::ExtentId;
 use crate::sys::atomics::{AtomicU32, Ordering, fence, zeros};
 use crate::sys::futex;
+use crate::sys::strict::{fail, strict_assert};
 
 /// One word an extent: its state, and in a tracked area what the fault handler must know to make a
 /// new version without any lock. A zeroed
@@ -56,10 +57,29 @@ impl ExtentWords {
         }
     }
 
+    /// The word of an extent. The handler of faults asks for it: so nothing unwinds where there is
+    /// none.
+    #[inline]
+    fn cell(&self, extent: ExtentId) -> &AtomicU32 {
+        match self.words.get(extent.0 as usize) {
+            Some(cell) => cell,
+            None => fail("swing: not so: an extent lies in its area\n"),
+        }
+    }
+
+    /// The count of a group of extents; as [`ExtentWords::cell`].
+    #[inline]
+    fn group(&self, group: u32) -> &AtomicU32 {
+        match self.present.get(group as usize) {
+            Some(count) => count,
+            None => fail("swing: not so: a group of extents lies in its area\n"),
+        }
+    }
+
     /// Counts a change of an extent's word.
     #[inline]
     fn count(&self, extent: ExtentId, old: u32, new: u32) {
-        let group = &self.present[(extent.0 / GROUP) as usize];
+        let group = self.group(extent.0 / GROUP);
         match (state_of(old) == ABSENT, state_of(new) == ABSENT) {
             (true, false) => drop(group.fetch_add(1, Ordering::Relaxed)),
             (false, true) => drop(group.fetch_sub(1, Ordering::Relaxed)),
@@ -69,7 +89,7 @@ impl ExtentWords {
 
     #[inline]
     pub(crate) fn get(&self, extent: ExtentId) -> u32 {
-        state_of(self.words[extent.0 as usize].load(Ordering::Acquire))
+        state_of(self.cell(extent).load(Ordering::Acquire))
     }
 
     /// Stretches of neighbours that are private, in order.
@@ -104,14 +124,14 @@ impl ExtentWords {
     /// The whole word.
     #[inline]
     pub(crate) fn word(&self, extent: ExtentId) -> u32 {
-        self.words[extent.0 as usize].load(Ordering::Acquire)
+        self.cell(extent).load(Ordering::Acquire)
     }
 
     /// Sets the word and wakes who waits for a change of it.
     #[inline]
     pub(crate) fn set(&self, extent: ExtentId, word: u32) {
         debug_assert!(state_of(word) <= FAULTING && word & WAITERS == 0);
-        let cell = &self.words[extent.0 as usize];
+        let cell = self.cell(extent);
         let old = cell.swap(word, Ordering::AcqRel);
         self.count(extent, old, word);
         if old & WAITERS != 0 {
@@ -123,9 +143,9 @@ impl ExtentWords {
     /// before and after: many of these in a row take half of the time.
     #[inline]
     pub(crate) fn set_unclaimed(&self, extent: ExtentId, word: u32) {
-        let cell = &self.words[extent.0 as usize];
+        let cell = self.cell(extent);
         let old = cell.load(Ordering::Acquire);
-        assert_eq!(state_of(word), FROZEN, "INV-AREA-1: {extent} may not be written now");
+        strict_assert!(state_of(word) == FROZEN, "INV-AREA-1: an extent may not be written now");
         debug_assert!([PRIVATE, FROZEN].contains(&state_of(old)));
         match old & WAITERS {
             // At most `keep_hot` comes in between, and what it says ends here in any case.
@@ -139,7 +159,7 @@ impl ExtentWords {
     pub(crate) fn replace(&self, extent: ExtentId, seen: u32, word: u32) -> bool {
         debug_assert!(state_of(word) <= FAULTING);
         let word = word & !WAITERS | seen & WAITERS;
-        let cell = &self.words[extent.0 as usize];
+        let cell = self.cell(extent);
         let done = cell.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if done {
             self.count(extent, seen, word);
@@ -149,7 +169,7 @@ impl ExtentWords {
 
     /// Keeps a private extent writable until the next publish; `false` when it is not private.
     pub(crate) fn keep_hot(&self, extent: ExtentId) -> bool {
-        let cell = &self.words[extent.0 as usize];
+        let cell = self.cell(extent);
         let mut word = cell.load(Ordering::Acquire);
         while state_of(word) == PRIVATE {
             if word & HOT != 0 {
@@ -166,7 +186,7 @@ impl ExtentWords {
     /// As `replace`, and wakes who waits.
     pub(crate) fn exchange(&self, extent: ExtentId, seen: u32, word: u32) -> bool {
         let word = word & !WAITERS;
-        let cell = &self.words[extent.0 as usize];
+        let cell = self.cell(extent);
         let done = cell.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if done {
             self.count(extent, seen, word);
@@ -179,7 +199,7 @@ impl ExtentWords {
 
     /// Sleeps until the word is no longer `seen`; may return early.
     pub(crate) fn wait(&self, extent: ExtentId, seen: u32) {
-        let cell = &self.words[extent.0 as usize];
+        let cell = self.cell(extent);
         let marked = seen | WAITERS;
         let unchanged = seen == marked
             || cell.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Acquire).is_ok();
@@ -200,13 +220,11 @@ impl ExtentWords {
     /// Whether any of a range of extents has memory.
     #[inline]
     pub(crate) fn any_present(&self, extents: std::ops::Range<u32>) -> bool {
-        assert!(extents.start <= extents.end && extents.end <= self.len(), "extents of the area");
+        strict_assert!(extents.start <= extents.end && extents.end <= self.len(), "extents exist");
         let mut at = extents.start;
         while at < extents.end {
             let end = (at / GROUP + 1).saturating_mul(GROUP).min(extents.end);
-            if self.present[(at / GROUP) as usize].load(Ordering::Relaxed) != 0
-                && self.any_of(at..end)
-            {
+            if self.group(at / GROUP).load(Ordering::Relaxed) != 0 && self.any_of(at..end) {
                 return true;
             }
             at = end;

@@ -44,6 +44,7 @@ use libc::{c_int, c_void, sigaction, siginfo_t};
 
 use crate::sys::block_signals::HeldOff;
 use crate::sys::process::thread_id;
+use crate::sys::strict::strict_assert;
 use crate::sys::sync::Mutex;
 use crate::trap::resolve::{self, Access};
 
@@ -222,7 +223,8 @@ fn same(a: &sigaction, b: &sigaction) -> bool {
     a.sa_sigaction == b.sa_sigaction && a.sa_flags == b.sa_flags
 }
 
-/// Installs the handler; the caller holds `INSTALL`.
+/// Installs the handler; the caller holds `INSTALL`. A handler calls it too ([`rearm_now`]), so it
+/// neither panics nor allocates.
 fn install() -> bool {
     let (mut new, mut old) = (empty(), empty());
     // SAFETY: reads the present disposition into a valid structure.
@@ -233,14 +235,15 @@ fn install() -> bool {
         return true;
     }
     let count = COUNT.load(Ordering::Acquire) as usize;
-    assert!(count <= MAX_CHAIN);
+    strict_assert!(count <= MAX_CHAIN, "a chain of handlers has its greatest length");
     let links = match links_of(&old) {
         // The program has put back what it found; what it has installed since is withdrawn.
         Some(links) => links.min(count),
         None => add_link(&old, count),
     };
+    let Some(entry) = ENTRIES.get(links) else { return false };
     COUNT.store(links as u32, Ordering::Release);
-    (new.sa_sigaction, new.sa_flags) = (ENTRIES[links] as usize, FLAGS);
+    (new.sa_sigaction, new.sa_flags) = (*entry as usize, FLAGS);
     // SAFETY: a valid structure; the handler is a function of this library with the right type.
     unsafe {
         libc::sigfillset(&raw mut new.sa_mask);
@@ -252,8 +255,8 @@ fn install() -> bool {
 fn add_link(action: &sigaction, count: usize) -> usize {
     let known = count > 0 && previous(count - 1).is_some_and(|last| same(&last, action));
     let at = if known { count - 1 } else { count.min(MAX_CHAIN - 1) };
-    if !known {
-        PREVIOUS[at].write(action);
+    if let (false, Some(link)) = (known, PREVIOUS.get(at)) {
+        link.write(action);
     }
     // The program has just installed it, perhaps again.
     SPENT.fetch_and(!(1 << at), Ordering::SeqCst);
@@ -271,7 +274,7 @@ fn previous(link: usize) -> Option<sigaction> {
     if link >= COUNT.load(Ordering::Acquire) as usize {
         return None;
     }
-    PREVIOUS[link].read()
+    PREVIOUS.get(link)?.read()
 }
 
 extern "C" fn on_fault<const LINKS: usize>(

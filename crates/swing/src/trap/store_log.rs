@@ -10,6 +10,7 @@
 
 use crate::model::units::ExtentId;
 use crate::sys::atomics::{AtomicU32, Ordering, zeros};
+use crate::sys::strict::fail;
 
 /// Numbers are one too high, so that 0 is the end.
 #[derive(Debug)]
@@ -25,7 +26,10 @@ impl StoreLog {
 
     /// Notes an extent that is not in the list.
     pub(crate) fn note(&self, extent: ExtentId) {
-        let link = &self.links[extent.0 as usize];
+        // The handler of faults calls this: nothing may unwind.
+        let Some(link) = self.links.get(extent.0 as usize) else {
+            fail("swing: not so: an extent that is noted lies in its area\n")
+        };
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             link.store(head, Ordering::Relaxed);

@@ -104,7 +104,7 @@ impl<T: Entry, const N: usize> Table<T, N> {
 
     /// The entry that an address belongs to.
     pub(crate) fn find(&self, address: usize) -> Option<Found<'_, T>> {
-        for slot in &self.slots[..self.used.load(Ordering::Acquire)] {
+        for slot in self.slots.iter().take(self.used.load(Ordering::Acquire)) {
             let start = slot.start.load(Ordering::Acquire);
             let end = slot.end.load(Ordering::Acquire);
             if address < start || address >= end {
@@ -147,7 +147,7 @@ impl<T: Entry, const N: usize> Table<T, N> {
     /// Takes it out and waits until nobody uses it.
     pub(crate) fn forget(&self, entry: &T) {
         let _change = self.change.lock();
-        for slot in &self.slots[..self.used.load(Ordering::Acquire)] {
+        for slot in self.slots.iter().take(self.used.load(Ordering::Acquire)) {
             if !std::ptr::eq(slot.entry.load(Ordering::SeqCst), entry) {
                 continue;
             }

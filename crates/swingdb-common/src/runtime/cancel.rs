@@ -13,10 +13,17 @@
 //!
 //! The tasks that compute know the token too ([`reach_tasks`]), for functions that take long for
 //! one batch ([`check`]).
+//!
+//! A change goes on after its query has ended: keys are checked, rows are copied into segments, a
+//! state is written to a disk. That is done by the statement's thread and by threads that it starts
+//! ([`parallel`](super::parallel)), which know the token. Between pieces of this work they ask
+//! whether to go on ([`go_on`]), at least every 100 ms; a piece that is refused ends the change as
+//! any other error does. What must not be left half done is run [`to_the_end`].
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -192,10 +199,19 @@ pub fn checkpoint() {
 /// The error of a statement that is to end; for functions that compute for long. The threads that
 /// compute know the token of their statement as those that plan do.
 pub fn check() -> DfResult<()> {
-    match PLANNING.with_borrow(|token| token.as_ref().map_or(Ok(()), CancelToken::check)) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(go_on()?)
+}
+
+/// The error of a statement that is to end; between pieces of a change's work. Threads that work
+/// for no statement go on.
+pub fn go_on() -> Result<()> {
+    PLANNING.with_borrow(|token| token.as_ref().map_or(Ok(()), CancelToken::check))
+}
+
+/// Runs work that nothing breaks off once it has begun: the thread knows no statement meanwhile.
+pub fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
+    let _before = OnThread::replace(None);
+    work()
 }
 
 /// Gives tasks that the query engine starts the token of the task that starts them.
@@ -215,7 +231,7 @@ impl JoinSetTracer for Inherited {
     ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
         match planning() {
             Some(token) => Box::new(move || {
-                let _before = Before::of(&token);
+                let _before = OnThread::of(&token);
                 work()
             }),
             None => work,
@@ -237,29 +253,42 @@ pub fn planning() -> Option<CancelToken> {
     PLANNING.with_borrow(Option::clone)
 }
 
-/// The error for a panic; [`Error::Interrupted`] where a [`checkpoint`] has unwound the stack.
+/// The error for a panic; that of the statement where a [`checkpoint`] has unwound the stack.
 pub(crate) fn unwound(payload: Box<dyn Any + Send>) -> Error {
-    if payload.is::<Unwound>() { Error::Interrupted } else { panicked(panic_text(payload)) }
-}
-
-/// Puts back the token that the thread had before.
-struct Before(Option<CancelToken>);
-
-impl Before {
-    fn of(token: &CancelToken) -> Self {
-        Self(PLANNING.replace(Some(token.clone())))
+    match payload.is::<Unwound>() {
+        true => planning().map_or(Error::Interrupted, |token| token.error()),
+        false => panicked(panic_text(payload)),
     }
 }
 
-impl Drop for Before {
+/// While it lives, its thread works for a statement; then for the one before again.
+#[derive(Debug)]
+pub struct OnThread {
+    before: Option<CancelToken>,
+    /// It has to be dropped by the same thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl OnThread {
+    /// The thread works for the statement of `token`.
+    pub fn of(token: &CancelToken) -> Self {
+        Self::replace(Some(token.clone()))
+    }
+
+    fn replace(token: Option<CancelToken>) -> Self {
+        Self { before: PLANNING.replace(token), _thread: PhantomData }
+    }
+}
+
+impl Drop for OnThread {
     fn drop(&mut self) {
-        PLANNING.set(self.0.take());
+        PLANNING.set(self.before.take());
     }
 }
 
 /// Runs what plans statements on this thread; a panic in it is an error.
 pub fn stoppable<T>(token: &CancelToken, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let _before = Before::of(token);
+    let _before = OnThread::of(token);
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| match payload.is::<Unwound>() {
         true => Err(token.error()),
         false => Err(unwound(payload)),
@@ -283,7 +312,7 @@ impl<F: Future> Future for Stoppable<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _before = Before::of(&self.token);
+        let _before = OnThread::of(&self.token);
         self.work.as_mut().poll(context)
     }
 }
@@ -310,6 +339,13 @@ mod tests {
         let panics = stoppable(&second, || -> Result<()> { panic!("no luck") });
         assert!(matches!(panics, Err(Error::Internal { .. })));
         checkpoint();
+        {
+            let _working = OnThread::of(&second);
+            assert!(matches!(go_on(), Err(Error::Interrupted)));
+            assert!(to_the_end(go_on).is_ok(), "what must be finished is");
+            assert!(go_on().is_err());
+        }
+        assert!(go_on().is_ok(), "a thread without a statement goes on");
         drop(first);
         let late = running.start(Some(Duration::ZERO));
         assert!(matches!(late.check(), Err(Error::TimedOut { limit_ms: 0 })));

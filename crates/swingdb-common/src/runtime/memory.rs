@@ -3,9 +3,9 @@
 //! Operators of the query engine request the memory that they hold. This module requests the rest
 //! that grows with a statement: its text and the trees made of it ([`for_text`]), rows that a
 //! change collects before it applies them ([`AccountedRows`]), rows on their way into a table
-//! ([`Pieces`]) or waiting for a whole segment of it ([`Waiting`]), and results of functions
-//! ([`reserve`]). The tables themselves are not memory of the query engine; the file system that
-//! they lie in limits them.
+//! ([`Pieces`]) or waiting for a whole segment of it ([`Waiting`]), keys that are checked
+//! ([`Taken`]), and results of functions ([`reserve`]). The tables themselves are not memory of the
+//! query engine; the file system that they lie in limits them.
 
 use std::sync::Arc;
 
@@ -67,6 +67,75 @@ impl AccountedRows {
             self.add(&batch)?;
             Ok(batch)
         })
+    }
+}
+
+/// Memory that several threads take for one purpose. Clones count together, and give all of it back
+/// when the last one is dropped.
+#[derive(Clone)]
+pub struct Taken {
+    pool: Arc<dyn MemoryPool>,
+    reservation: Arc<MemoryReservation>,
+}
+
+/// A part of it that is given back when it is dropped.
+pub struct Part {
+    of: Taken,
+    bytes: usize,
+}
+
+impl Taken {
+    /// None yet.
+    pub fn new(name: &str, pool: &Arc<dyn MemoryPool>) -> Self {
+        let reservation = Arc::new(MemoryConsumer::new(name).register(pool));
+        Self { pool: Arc::clone(pool), reservation }
+    }
+
+    /// Of a process that has memory without end.
+    pub fn unbounded(name: &str) -> Self {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        Self::new(name, &pool)
+    }
+
+    /// Takes so many bytes more; [`Error::OutOfMemory`] when there are not as many.
+    pub fn grow(&self, bytes: usize) -> Result<()> {
+        grow(&self.reservation, &self.pool, bytes as u64)
+    }
+
+    /// Takes so many bytes more for as long as the part lives.
+    pub fn part(&self, bytes: usize) -> Result<Part> {
+        self.grow(bytes)?;
+        Ok(Part { of: self.clone(), bytes })
+    }
+
+    /// Whether it is a pool's memory.
+    pub fn is_of(&self, pool: &Arc<dyn MemoryPool>) -> bool {
+        Arc::ptr_eq(&self.pool, pool)
+    }
+
+    /// Bytes taken.
+    pub fn bytes(&self) -> usize {
+        self.reservation.size()
+    }
+
+    /// Gives back what was taken beyond so many bytes.
+    pub fn shrink_to(&self, bytes: usize) {
+        self.reservation.shrink(self.bytes().saturating_sub(bytes));
+    }
+}
+
+impl Part {
+    /// Takes so many bytes more.
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+        self.of.grow(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.of.reservation.shrink(self.bytes);
     }
 }
 
@@ -185,6 +254,25 @@ mod tests {
     use datafusion::execution::memory_pool::GreedyMemoryPool;
 
     use super::*;
+
+    #[test]
+    fn what_is_taken_is_given_back() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
+        let taken = Taken::new("test", &pool);
+        taken.grow(300).unwrap();
+        let mut part = taken.clone().part(500).unwrap();
+        let refused = part.grow(201).unwrap_err();
+        assert!(matches!(refused, Error::OutOfMemory { needed: 201, free: 200, .. }), "{refused}");
+        part.grow(200).unwrap();
+        assert_eq!(pool.reserved(), 1000);
+        drop(part);
+        assert_eq!(taken.bytes(), 300);
+        taken.shrink_to(100);
+        assert_eq!(pool.reserved(), 100);
+        taken.shrink_to(200);
+        drop(taken);
+        assert_eq!(pool.reserved(), 0);
+    }
 
     #[test]
     fn a_piece_without_memory_waits_for_others_and_alone_goes_on() {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Scope;
 
 use crate::error::{Error, Result};
-use crate::runtime::threads::{WORKER_STACK_BYTES, panic_text};
+use crate::runtime::cancel::{CancelToken, OnThread, go_on, planning, unwound};
+use crate::runtime::threads::WORKER_STACK_BYTES;
 use parking_lot::{Condvar, Mutex};
 
 /// The name of the threads, as the system shows it.
@@ -13,8 +14,7 @@ pub const WORKER_NAME: &str = "swingdb-work";
 
 /// Runs `make`; a panic becomes an error.
 pub fn caught<T>(make: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(make))
-        .unwrap_or_else(|payload| Err(crate::error::panicked(panic_text(payload))))
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|payload| Err(unwound(payload)))
 }
 
 /// Runs `work` on several threads until it has no more to do, and reports the earliest error.
@@ -28,6 +28,9 @@ pub fn caught<T>(make: impl FnOnce() -> Result<T>) -> Result<T> {
 ///
 /// A thread is started when there is work for it: each one that takes a piece starts the next, so
 /// a few pieces wake few threads.
+///
+/// The threads work for the caller's statement (`cancel.rs`): once that is to end, no new piece is
+/// handed out, and its error is the one reported.
 pub fn in_parallel<T: Send>(
     threads: usize,
     next: impl FnMut() -> Result<Option<(u64, T)>> + Send,
@@ -39,6 +42,7 @@ pub fn in_parallel<T: Send>(
         stop: AtomicBool::new(false),
         failed: Mutex::new(None),
         startable: AtomicUsize::new(threads.saturating_sub(1)),
+        statement: planning(),
     };
     std::thread::scope(|scope| crew.labour(scope));
     match crew.failed.into_inner() {
@@ -56,6 +60,8 @@ struct Crew<N, W> {
     failed: Mutex<Option<(u64, Error)>>,
     /// Threads that may still be started.
     startable: AtomicUsize,
+    /// What the caller's thread works for.
+    statement: Option<CancelToken>,
 }
 
 impl<N, W> Crew<N, W> {
@@ -84,7 +90,11 @@ impl<N, W> Crew<N, W> {
         }
         let thread = std::thread::Builder::new().name(WORKER_NAME.to_string());
         let thread = thread.stack_size(WORKER_STACK_BYTES);
-        if thread.spawn_scoped(scope, || self.labour(scope)).is_err() {
+        let labour = move || {
+            let _working = self.statement.as_ref().map(OnThread::of);
+            self.labour(scope);
+        };
+        if thread.spawn_scoped(scope, labour).is_err() {
             // Those that there are do the work.
             self.startable.store(0, Ordering::Relaxed);
         }
@@ -100,7 +110,7 @@ impl<N, W> Crew<N, W> {
             return None;
         }
         let (next, last) = &mut *guard;
-        match caught(next) {
+        match go_on().and_then(|()| caught(next)) {
             Ok(Some((order, piece))) => {
                 *last = order;
                 return Some((order, piece));
@@ -208,6 +218,33 @@ mod tests {
             })
             .unwrap();
             assert_eq!(met.threads(), expected, "{threads} threads, {pieces} pieces");
+        }
+    }
+
+    #[test]
+    fn no_piece_is_begun_for_a_statement_that_is_to_end() {
+        use crate::runtime::cancel::Running;
+
+        let running = std::sync::Arc::new(Running::default());
+        for threads in [1, 4] {
+            let token = running.start(None);
+            let _working = OnThread::of(&token);
+            let (mut count, begun) = (0, AtomicUsize::new(0));
+            let next = || {
+                count += 1;
+                if count == 20 {
+                    running.handle().interrupt();
+                }
+                Ok(Some((count, ())))
+            };
+            let work = |_, ()| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                assert!(planning().is_some(), "each thread knows the statement");
+                Ok(())
+            };
+            let ended = in_parallel(threads, next, work);
+            assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+            assert_eq!(begun.into_inner(), 20);
         }
     }
 

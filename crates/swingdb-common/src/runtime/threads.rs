@@ -234,7 +234,7 @@ pub fn aside<T: Send + 'static>(
     block_on(async {
         tokio::select! {
             biased;
-            () = token.cancelled() => Err(Error::Interrupted),
+            () = token.cancelled() => Err(token.error()),
             done = done => match done {
                 Ok(result) => result,
                 Err(_) => Err(Error::internal("a thread ended without an answer")),

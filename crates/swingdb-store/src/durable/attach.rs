@@ -18,6 +18,7 @@ use swing_tier::storage::Storage;
 use swing_tier::{Directory, DirectoryOptions, Log, LogOptions, OpenError as LogError};
 use swingdb_common::error::{Error, Result, StoreProblem};
 use swingdb_common::progress::Progress;
+use swingdb_common::runtime::cancel::to_the_end;
 
 use super::super::catalog::Catalog;
 use super::super::handle::{Inner, Store};
@@ -312,10 +313,12 @@ impl Inner {
         disk.stop();
         let latest = self.latest.read().clone();
         let interval = matches!(disk.durability(), Durability::Interval(_));
-        if interval && latest.version > 0 {
-            disk.bring_to(&latest, false)?;
-        }
-        disk.finish()
+        to_the_end(|| {
+            if interval && latest.version > 0 {
+                disk.bring_to(&latest, false)?;
+            }
+            disk.finish()
+        })
     }
 }
 

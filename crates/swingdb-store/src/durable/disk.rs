@@ -10,6 +10,8 @@
 //! After it the state is on the disk; a publish that fails is followed by taking the log back.
 //! Records that a state replaced are freed with the commit behind it, so that they are there to be
 //! taken back to.
+//!
+//! The statement that writes a state can be interrupted up to the log's commit.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use swing_tier::{Batch, RecordId};
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::go_on;
 
 use super::super::catalog::{Catalog, TableEntry};
 use super::super::raw;
@@ -151,6 +152,7 @@ impl Checkpoint<'_, '_> {
         let mut segments = Vec::with_capacity(page.segments);
         let mut rest: &[Arc<Segment>] = page.named_segments()?;
         while !rest.is_empty() {
+            go_on()?;
             let (prepared, count) = prepare(rest, self.known, |blocks| !self.is_stored(blocks))?;
             self.prepared = prepared;
             let (some, later) = rest.split_at(count);

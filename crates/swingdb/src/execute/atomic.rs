@@ -47,6 +47,7 @@ pub(crate) fn with_txn_of<T>(
 ) -> Result<T> {
     transaction::with_txn(&session.txn, session.store(), length, |txn| {
         txn.set_threads(session.threads()?);
+        txn.set_memory(&session.memory()?);
         let taking = session.numbers.begin(txn.view());
         let value = run(txn)?;
         for (schema, moved) in taking.moved() {

@@ -29,6 +29,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::config::ConfigOptions;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
@@ -37,7 +38,7 @@ use datafusion::sql::sqlparser::ast;
 use parking_lot::{Mutex, MutexGuard};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::progress::Progress;
-use swingdb_common::runtime::cancel::{CancelToken, InterruptHandle, Running, Stoppable};
+use swingdb_common::runtime::cancel::{CancelToken, InterruptHandle, OnThread, Running, Stoppable};
 use swingdb_common::runtime::memory::{AccountedRows, Pieces, Waiting};
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
@@ -183,9 +184,11 @@ impl Session {
         let lock = self.statement.lock();
         let mut state = self.state.lock();
         let limit = state.limits().statement_timeout;
-        state.token = Some(self.running.start(limit));
+        let token = self.running.start(limit);
+        let working = OnThread::of(&token);
+        state.token = Some(token);
         drop(state);
-        StatementGuard { session: self, _lock: lock }
+        StatementGuard { session: self, _working: working, _lock: lock }
     }
 
     /// What names mean to a statement that starts now.
@@ -268,6 +271,11 @@ impl Session {
     /// The rows that a statement called `name` writes.
     pub(crate) fn pieces(&self, name: &str) -> Result<Pieces> {
         self.with_settings(|settings| Pieces::new(name, settings))
+    }
+
+    /// The memory that the session's statements may take.
+    pub(crate) fn memory(&self) -> Result<Arc<dyn MemoryPool>> {
+        self.with_settings(|settings| Arc::clone(&settings.runtime_env().memory_pool))
     }
 
     /// Looks at settings, for less than [`Session::engine`] costs.
@@ -580,6 +588,8 @@ impl Drop for Borrowed<'_> {
 /// While it lives, its session runs a statement.
 pub(crate) struct StatementGuard<'a> {
     session: &'a Session,
+    /// What the statement does on this thread asks whether to go on.
+    _working: OnThread,
     _lock: MutexGuard<'a, ()>,
 }
 

@@ -224,7 +224,8 @@ impl Step<'_> {
     fn add_computed(&mut self, added: ColumnDef, default: &DefaultValue) -> Result<()> {
         self.require_first("ADD COLUMN with a DEFAULT that differs from row to row")?;
         let Target { schema, name, table } = self.target.clone();
-        let ids = collect_ids(self.all_rows(Vec::new())?)?;
+        let mut collected = self.session.collected("ALTER TABLE")?;
+        let ids = collect_ids(collected.over(self.all_rows(Vec::new())?))?;
         let index = table.columns().len();
         let nullable = ColumnDef { nullable: true, ..added.clone() };
         self.txn.add_column(&schema, &name, nullable, None)?;
@@ -232,6 +233,7 @@ impl Step<'_> {
             let values = default.rows(self.session, &added, ids.len())?;
             let field = added.field().with_nullable(true);
             let values = relabel(vec![values], &Arc::new(Schema::new(vec![field])), ids.len())?;
+            collected.add(&values)?;
             self.txn.update_rows(&schema, &name, &ids, &[index], &[values])?;
         }
         if !added.nullable {

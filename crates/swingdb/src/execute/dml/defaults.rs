@@ -127,7 +127,8 @@ fn once(expr: &Expr, rows: usize) -> Result<Statement> {
 
 fn evaluate(session: &Session, expr: &Expr, rows: usize, column: &ColumnDef) -> Result<ArrayRef> {
     let stream = session.run(session.plan(&once(expr, rows)?, &Params::default())?)?;
-    let batches = stream.collect::<Result<Vec<RecordBatch>>>()?;
+    let mut collected = session.collected("DEFAULT")?;
+    let batches = collected.over(stream).collect::<Result<Vec<RecordBatch>>>()?;
     let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(0).as_ref()).collect();
     let values = concat(&arrays)?;
     if values.len() != rows {
