@@ -305,6 +305,9 @@ impl WriteTxn {
         let (schema, name) = (before.schema_name(), before.name());
         let now = self.table_of(schema, name)?;
         for child in self.children(schema, name)? {
+            if child.row_count() == 0 {
+                continue;
+            }
             let keys = child.notes().foreign_keys.iter().filter(|key| key.is_of(before));
             for key in keys {
                 let columns = key.key_columns(before)?;
