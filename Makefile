@@ -391,7 +391,7 @@ test-heap-fuzz: ## Files of a persistent heap, damaged at random
 
 .PHONY: test-power-cuts
 test-power-cuts: ## Power cuts after every write; as root also of a mounted ext4 file system
-	SWING_EVERY_PREFIX=1 SWING_SHUTDOWN=$$(test "$$(id -u)" != 0 || echo 1) \
+	test "$$(id -u)" != 0 || export SWING_SHUTDOWN=1; SWING_EVERY_PREFIX=1 \
 		cargo test --release --locked -p swing-tier --test crash --test shutdown -- --nocapture
 
 # Fuzz targets: make fuzz TARGET=tier SECONDS=60, or all of them, in turn. Without a nightly compiler
