@@ -384,7 +384,7 @@ bench-heap-guards: ## What a guard costs on an object in memory, beside a plain 
 test-heap-races: ## The object heap under ThreadSanitizer (needs a nightly toolchain with rust-src)
 	RUSTFLAGS="-Zsanitizer=thread --cfg rustix_use_libc" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/races \
 		cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu --release --locked -p swing-heap \
-		--test model --test objects -- --test-threads=1
+		--test model --test objects --test replaced --test persistent -- --test-threads=1
 
 # Damaged files of a heap, for longer: make test-heap-fuzz ROUNDS=5000
 ROUNDS ?= 1000
@@ -392,6 +392,27 @@ ROUNDS ?= 1000
 .PHONY: test-heap-fuzz
 test-heap-fuzz: ## Files of a persistent heap, damaged at random
 	SWING_FUZZ=$(ROUNDS) cargo test --release --locked -p swing-heap --test fuzzed -- --nocapture
+
+.PHONY: test-power-cuts
+test-power-cuts: ## Power cuts after every write; as root also of a mounted ext4 file system
+	test "$$(id -u)" != 0 || export SWING_SHUTDOWN=1; SWING_EVERY_PREFIX=1 \
+		cargo test --release --locked -p swing-tier --test crash --test shutdown -- --nocapture
+
+# Fuzz targets: make fuzz TARGET=tier SECONDS=60, or all of them, in turn. Without a nightly compiler
+# the same entry points run on random bytes in the ordinary tests.
+MEMORY_TARGETS := malloc area tier pack profile journal
+DATABASE_TARGETS := session manifest csv files sql
+TARGET ?= $(MEMORY_TARGETS) records $(DATABASE_TARGETS)
+SECONDS ?= 60
+
+.PHONY: fuzz
+fuzz: ## Fuzz targets under libFuzzer: make fuzz TARGET=tier SECONDS=60 (needs nightly and cargo-fuzz)
+	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install cargo-fuzz"; exit 1; }
+	@set -e; for target in $(TARGET); do \
+		case " $(MEMORY_TARGETS) " in *" $$target "*) folder=fuzz/memory;; *) folder=fuzz;; esac; \
+		test $$target != records || folder=fuzz/store; \
+		cargo +nightly fuzz run --fuzz-dir $$folder $$target -- -max_total_time=$(SECONDS); \
+	done
 
 .PHONY: bench-fig10
 bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, shared memory

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -398,6 +399,61 @@ def test_what_a_query_needs_is_read_first(tmp_path: Path, reboot) -> None:
         assert metric in plan, plan
 
 
+def give_domains(directory: Path) -> None:
+    """A profile as a probe saves it, of a device with ten domains of 64 KiB."""
+    facts = subprocess.run(["stat", "-f", "-c", "%t %i", directory], capture_output=True,
+                           text=True, check=True).stdout.split()
+    kind, identifier = (int(fact, 16) for fact in facts)
+    # The two halves of the identifier come in the other order.
+    identifier = (identifier >> 32) | (identifier & 0xFFFFFFFF) << 32
+    values = {
+        "device": directory.stat().st_dev, "file-system": kind, "file-system-id": identifier,
+        "chunk-bytes": 65536, "domains": 10, "domain-unit-bytes": 65536, "domains-inner": "none",
+        "request-bytes": 65536, "depth": 8, "random-depth": 8, "request-ns": 15000, "kib-ns": 500,
+        "alone-request-ns": 70000, "alone-kib-ns": 900, "bytes-per-second": 1 << 30,
+        "reads-per-second": 50000,
+    }
+    lines = ["swing device profile 1", *(f"{name} {value}" for name, value in values.items())]
+    (directory / "device-profile").write_text("\n".join(lines) + "\n")
+
+
+def domains_of(store: Path, whole: list, reboot) -> int:
+    """What EXPLAIN ANALYZE says of the domains that a scan of a cold table reads."""
+    for _ in range(10):
+        reboot()
+        with swingdb.connect("taxi", store=store) as con:
+            plan = str(con.sql("EXPLAIN ANALYZE SELECT sum(a), sum(c::HUGEINT) FROM t").fetchall())
+            assert con.sql(WHOLE).fetchall() == whole
+        found = re.search(r"disk_domains=(\d+)", plan)
+        if found:
+            return int(found[1])
+    raise AssertionError(plan)
+
+
+def test_a_probed_disk_has_striped_stores(tmp_path: Path, reboot) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    whole = large(before)
+    reboot()
+    give_domains(tmp_path)
+    assert large(after) == whole
+    assert domains_of(after, whole, reboot) == 10
+    # A store that was there stays where it lies, and opens.
+    assert domains_of(before, whole, reboot) == 0
+    reboot()
+    with swingdb.connect("taxi", store=before) as con:
+        con.execute("INSERT INTO t SELECT i, 1, 2, 'new', [i] FROM range(200000) r(i)")
+        grown = con.sql(WHOLE).fetchall()
+    domains_of(before, grown, reboot)
+
+
+def test_a_directory_that_was_probed_can_be_a_store(tmp_path: Path, reboot) -> None:
+    store = tmp_path / "taxi"
+    store.mkdir()
+    give_domains(store)
+    whole = large(store)
+    assert domains_of(store, whole, reboot) == 10
+
+
 def test_a_limit_reads_little(tmp_path: Path, reboot) -> None:
     large(tmp_path / "taxi")
     reboot()
@@ -579,6 +635,106 @@ def test_kills_lose_nothing_that_was_promised(
             reboot()
             if durability != "'commit'":
                 acknowledged = 0
+
+
+CHECKPOINTER = """
+import sys, threading, time, swingdb
+con = swingdb.connect("taxi", store=sys.argv[1], durability=0.02)
+con.execute("CREATE TABLE IF NOT EXISTS debit (step BIGINT, amount BIGINT)")
+con.execute("CREATE TABLE IF NOT EXISTS credit (step BIGINT, amount BIGINT)")
+def checkpoints():
+    other = swingdb.connect("taxi")
+    while True:
+        other.execute("CHECKPOINT")
+        time.sleep(0.01)
+threading.Thread(target=checkpoints, daemon=True).start()
+(step,) = con.sql("SELECT coalesce(max(step), 0) FROM debit").fetchone()
+longest = 0
+while True:
+    step += 1
+    start = time.monotonic()
+    with con.transaction():
+        rows = f"SELECT {step}, {step} + i % 7 FROM range(500) r(i)"
+        con.execute(f"INSERT INTO debit {rows}")
+        con.execute(f"INSERT INTO credit {rows}")
+        if step % 20 == 0:
+            con.execute("DELETE FROM debit WHERE step % 3 = 0")
+            con.execute("DELETE FROM credit WHERE step % 3 = 0")
+    longest = max(longest, time.monotonic() - start)
+    con.share()
+    print(step, longest, con.store.stored_version)
+"""
+
+BESIDE = """
+import sys, time, swingdb
+role, name = sys.argv[1], sys.argv[2]
+SUMS = "SELECT count(*), coalesce(sum(amount), 0), coalesce(max(step), 0) FROM "
+EXPECTED = (swingdb.NotFoundError, swingdb.NotSharedError, swingdb.BusyError,
+            swingdb.AlreadyExistsError, swingdb.TransactionError, swingdb.MemoryGoneError)
+def whole(con):
+    debit, credit = (con.sql(SUMS + table).fetchone() for table in ("debit", "credit"))
+    assert debit == credit, (role, debit, credit)
+    return debit
+while True:
+    try:
+        with swingdb.snapshot("taxi") as snap:
+            before = whole(snap)
+            if role == "derive":
+                snap.execute("CREATE TABLE mine CLONE debit; DELETE FROM mine WHERE step % 2 = 0")
+                snap.execute("DELETE FROM debit; DELETE FROM credit")
+                assert whole(snap)[0] == 0
+            else:
+                time.sleep(0.03)
+                assert whole(snap) == before, (role, before)
+        if role == "name":
+            with swingdb.get_snapshot("taxi", name) as derived:
+                before = whole(derived)
+                derived.execute("INSERT INTO debit VALUES (-1, 1); "
+                                "INSERT INTO credit VALUES (-1, 1)")
+                derived.share()
+                assert whole(derived)[0] == before[0] + 1
+            swingdb.drop(name)
+        print(before[0])
+    except EXPECTED:
+        time.sleep(0.01)
+"""
+
+
+def test_checkpoints_beside_snapshots_and_derived_databases_that_are_killed(
+    tmp_path: Path, rng: random.Random, reboot
+) -> None:
+    store = tmp_path / "taxi"
+    equal = """SELECT (SELECT count(*) FROM debit), (SELECT count(*) FROM credit),
+               (SELECT coalesce(sum(amount), 0) FROM debit),
+               (SELECT coalesce(sum(amount), 0) FROM credit)"""
+    longest, stored, looks = 0.0, 0, 0
+    for _ in range(3):
+        writer = Program(CHECKPOINTER, store)
+        writer.line()
+        roles = ["read", "derive", "name"]
+        beside = [Program(BESIDE, role, f"{role}-{place}") for place, role in enumerate(roles)]
+        until, number = time.monotonic() + 3, 0
+        while time.monotonic() < until:
+            _, stall, version = writer.line().split()
+            longest, stored = max(longest, float(stall)), max(stored, int(version))
+            number += 1
+            if rng.random() < 0.05:
+                place = rng.randrange(len(roles))
+                assert beside[place].process.poll() is None, f"{roles[place]} found a torn state"
+                looks += len(beside[place].kill())
+                beside[place] = Program(BESIDE, roles[place], f"{roles[place]}-{number}-{place}")
+        for role, program in zip(roles, beside, strict=True):
+            assert program.process.poll() is None, f"{role} found a torn state"
+            looks += len(program.kill())
+        writer.kill()
+        reboot()
+        debits, credits, debit, credit = rows("taxi", store, equal)[0]
+        assert (debits, debit) == (credits, credit), "the store has a torn state"
+        assert debits > 0
+        reboot()
+    print(f"longest commit beside checkpoints: {longest * 1000:.1f} ms, {looks} looks")
+    assert stored > 0, "no checkpoint came to its end"
+    assert looks > 0, "nobody looked"
 
 
 def test_random_statements_against_a_list(tmp_path: Path, rng: random.Random, reboot) -> None:

@@ -50,7 +50,7 @@ pub use error::{Cause, CommitError, Damage, IoError, OpenError, ReadError};
 pub use io::arena::{Arena, BufferClass, IoBuffer, MAX_ARENA_BYTES};
 pub use io::{Choice, Engine};
 #[doc(hidden)]
-pub use log::fuzz::decode_anything;
+pub use log::fuzz::{decode_any_commit, decode_any_profile, decode_anything};
 pub use log::queues::{QueueGuard, QueueOwner, queue as thread_queue};
 pub use log::{
     Batch, CHUNK_ALIGN, CollectReport, Lease, Log, LogOptions, LogStats, MAX_BATCH_RECORDS,

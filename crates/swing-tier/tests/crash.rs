@@ -88,7 +88,8 @@ fn every_prefix_of_writes_and_syncs_opens_at_the_newest_committed_state() {
         let mut random = fastrand::Rng::with_seed(seed + round);
         let run = run(Recorder::new(seed), Model::default(), 30, &mut random);
         let events = run.recorder.event_count();
-        let step = if common::rounds(3) > 3 { 1 } else { 4 };
+        let all = common::rounds(3) > 3 || std::env::var_os("SWING_EVERY_PREFIX").is_some();
+        let step = if all { 1 } else { 4 };
         for at in (0..=events).rev().step_by(step) {
             for loss in [Loss::Nothing, Loss::Everything, Loss::Random] {
                 check(&run, at, loss, random.u64(..));

@@ -5,6 +5,7 @@ use crate::log::codec::Reader;
 use crate::log::format::BlockHeader;
 use crate::log::root::Root;
 use crate::log::state::{Delta, State};
+use crate::probe::DeviceProfile;
 
 /// Gives the bytes to the decoder that the first one names.
 ///
@@ -38,6 +39,25 @@ pub fn decode_anything(bytes: &[u8]) {
                 assert_eq!(BlockHeader::decode(&header.encode()), Some(header));
             }
         }
+    }
+}
+
+/// Gives the bytes to the decoder of a journal's commits, behind their checksum.
+///
+/// # Panics
+/// If a commit that was decoded is another one when it is written again.
+pub fn decode_any_commit(bytes: &[u8]) {
+    crate::log::journal::decode_any_commit(bytes);
+}
+
+/// Gives the bytes to the reader of saved device profiles.
+///
+/// # Panics
+/// If a profile that was read is another one when it is written again.
+pub fn decode_any_profile(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(profile) = DeviceProfile::from_text(&text).ok() {
+        assert_eq!(DeviceProfile::from_text(&profile.to_text()).ok(), Some(profile));
     }
 }
 
@@ -90,6 +110,31 @@ mod tests {
                 bytes.truncate(random.usize(1..=bytes.len()));
             }
             decode_anything(&bytes);
+        }
+    }
+
+    #[test]
+    fn changed_commits_and_profiles_are_refused_or_decoded_for_good() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let commit = [vec![0; 4], seeds()[1][1..].to_vec()].concat();
+        let profile = DeviceProfile::default().to_text().into_bytes();
+        for (good, decode) in
+            [(commit, decode_any_commit as fn(&[u8])), (profile, decode_any_profile)]
+        {
+            decode(&good);
+            for _ in 0..if cfg!(miri) { 20 } else { 20_000 } {
+                let mut bytes = good.clone();
+                for _ in 0..random.usize(1..4) {
+                    let at = random.usize(..bytes.len());
+                    bytes[at] = random.u8(..);
+                }
+                if random.u32(0..4) == 0 {
+                    bytes.truncate(random.usize(..=bytes.len()));
+                }
+                decode(&bytes);
+            }
         }
     }
 }

@@ -159,3 +159,27 @@ pub(crate) fn replay(
     }
     Ok(tail)
 }
+
+/// Arbitrary bytes as the next block of a journal, with the checksum that they need: a commit that
+/// stays what it is when it is written again, or none.
+pub(crate) fn decode_any_commit(bytes: &[u8]) {
+    let tail = Tail::start(FileId(1), Generation(3));
+    // As they are: the checksum refuses nearly all.
+    let _ = tail.decode(bytes);
+    // As the changes of a commit, with lengths that are right, or wrong.
+    let Some((lens, changes)) = bytes.split_first_chunk::<4>() else { return };
+    let (whole, _) = tail.encode(Epoch(1), &[], &changes[..changes.len().min(MAX_COMMIT_BYTES)]);
+    if let Some((delta, next)) = tail.decode(&whole) {
+        let (again, behind) = tail.encode(Epoch(1), &[], &delta.encode());
+        assert_eq!(tail.decode(&again), Some((delta, behind)));
+        assert_eq!(next.next, whole.len() as u64);
+    }
+    let mut block = whole;
+    let at = (HEADER_BYTES + PREFACE_BYTES) as usize;
+    block[at - 16..at - 12].copy_from_slice(lens);
+    let Some(header) = BlockHeader::decode(&block) else { return };
+    let len = HEADER_BYTES as usize + header.payload_len as usize;
+    let check = tail.checksum(&block[..len]);
+    block[at - 8..at].copy_from_slice(&check.to_le_bytes());
+    let _ = tail.decode(&block);
+}

@@ -3,6 +3,7 @@
 use crate::error::OpenError;
 use crate::log::read::ReadCost;
 use crate::log::stripe::Stripe;
+use crate::scan::Layout;
 use crate::storage::{QueueOptions, Storage};
 use crate::units::{MAX_BLOCK_BYTES, UNIT_BYTES};
 
@@ -13,6 +14,9 @@ pub const MAX_JOURNAL_BYTES: u64 = 64 << 20;
 
 /// The longest stripe, in bytes: two fit into a block.
 pub const MAX_STRIPE_BYTES: u32 = (MAX_BLOCK_BYTES / 2) as u32;
+/// The shortest stripe that a profile leads to, in bytes. Each piece takes 24 bytes of the state,
+/// which has room for some 2.5 million: shorter ones would bound a log to less than 40 GB.
+const MIN_PLACED_BYTES: u64 = 16 << 10;
 
 /// Options of a log. They are not part of the log: each opening may choose others.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +61,26 @@ impl Default for LogOptions {
 }
 
 impl LogOptions {
+    /// The same with stripes of the device's domains, unless they were chosen: as the storage's
+    /// saved profile says ([`DeviceProfile::find`](crate::probe::DeviceProfile::find)), if it names
+    /// domains that records can be placed for. What a log holds already stays where it lies.
+    ///
+    /// ```
+    /// # use swing_tier::{Directory, DirectoryOptions, LogOptions};
+    /// # let temporary = tempfile::tempdir()?;
+    /// let directory = Directory::open(temporary.path(), DirectoryOptions::default())?;
+    /// // Nobody has probed it.
+    /// assert_eq!(LogOptions::default().placed_for(&directory).stripe_bytes, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn placed_for(mut self, storage: &dyn Storage) -> Self {
+        self.stripe_bytes = self.stripe_bytes.or_else(|| {
+            let layout = Layout::of(&storage.profile()?)?;
+            stripe_of(layout.unit_bytes)
+        });
+        self
+    }
+
     /// What reading costs, for a log that is open.
     pub(crate) fn cost(&self) -> ReadCost {
         self.read_cost.unwrap_or_default()
@@ -106,6 +130,14 @@ impl LogOptions {
     }
 }
 
+/// The stripe for domains of this unit: the unit, or its half where that fits a block better.
+fn stripe_of(unit: u64) -> Option<u32> {
+    let stripe = if unit > u64::from(MAX_STRIPE_BYTES) { unit / 2 } else { unit };
+    let fits = stripe.is_multiple_of(UNIT_BYTES)
+        && (MIN_PLACED_BYTES..=u64::from(MAX_STRIPE_BYTES)).contains(&stripe);
+    fits.then_some(stripe as u32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +177,33 @@ mod tests {
         assert_eq!(cost(LogOptions::default()), measured);
         let chosen = ReadCost { request_ns: 7, kib_ns: 7 };
         assert_eq!(cost(LogOptions { read_cost: Some(chosen), ..Default::default() }), chosen);
+    }
+
+    #[test]
+    fn the_saved_profile_says_where_records_are_cut() {
+        use crate::disk::{Directory, DirectoryOptions};
+        use crate::probe::{DeviceId, DeviceProfile, Domains};
+
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = Directory::open(temporary.path(), DirectoryOptions::default()).unwrap();
+        let device = DeviceId::of(temporary.path()).unwrap();
+        for (unit_bytes, stripe) in [
+            (64 << 10, Some(64 << 10)),
+            (16 << 10, Some(16 << 10)),
+            (512 << 10, Some(256 << 10)),
+            (264 << 10, Some(132 << 10)),
+            (260 << 10, None),
+            (4 << 10, None),
+            (1 << 20, None),
+        ] {
+            let domains = Some(Domains { count: 10, unit_bytes, inner: None });
+            let profile = DeviceProfile { device: device.clone(), domains, ..Default::default() };
+            profile.save(temporary.path()).unwrap();
+            let placed = LogOptions::default().placed_for(&directory);
+            assert_eq!(placed.stripe_bytes, stripe, "{unit_bytes}");
+            assert!(placed.checked().is_ok());
+            let chosen = LogOptions { stripe_bytes: Some(8192), ..Default::default() };
+            assert_eq!(chosen.placed_for(&directory).stripe_bytes, Some(8192));
+        }
     }
 }

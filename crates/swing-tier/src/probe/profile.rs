@@ -331,7 +331,7 @@ impl DeviceProfile {
 
     /// Reads the text of a file, checking every number. Names that are not known are passed over:
     /// they are of a later probe.
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    pub(crate) fn from_text(text: &str) -> Result<Self, Wrong> {
         let mut lines = text.lines();
         if lines.next() != Some(FIRST_LINE) {
             return Err(Wrong::Version);
@@ -383,7 +383,7 @@ impl DeviceProfile {
 
 /// Why a text is no profile.
 #[derive(Debug, PartialEq)]
-enum Wrong {
+pub(crate) enum Wrong {
     Version,
     Line(String),
 }

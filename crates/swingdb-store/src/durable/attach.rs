@@ -14,6 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use swing::Namespace;
+use swing_tier::probe::PROFILE_NAME;
 use swing_tier::storage::Storage;
 use swing_tier::{Directory, DirectoryOptions, Log, LogOptions, OpenError as LogError};
 use swingdb_common::error::{Error, Result, StoreProblem};
@@ -347,7 +348,8 @@ pub(super) fn open_log(path: &Path) -> Result<Log> {
     let directory = DirectoryOptions { create: true, ..DirectoryOptions::default() };
     let directory =
         Directory::open(path, directory).map_err(|e| open_error(path, LogError::Io(e)))?;
-    open_or_create(path, Arc::new(directory), LogOptions::default(), || no_other_files(path))
+    let options = LogOptions::default().placed_for(&directory);
+    open_or_create(path, Arc::new(directory), options, || no_other_files(path))
 }
 
 /// Opens the log on a storage; makes one where there is none, if `may_make` has no objection.
@@ -370,7 +372,9 @@ fn no_other_files(path: &Path) -> Result<()> {
     for name in names {
         let name = name.map_err(|e| Error::io(path, e))?.file_name();
         // `root.new` is what a process left behind that died while it made the log.
-        if name != LOCK_NAME && name != "root.new" && name != "lost+found" {
+        // A profile is there when the directory was probed.
+        let ours = [LOCK_NAME, "root.new", "lost+found", PROFILE_NAME];
+        if !ours.iter().any(|known| name == *known) {
             let message = format!(
                 "the directory holds other files ({}), and no store; choose an empty one",
                 name.display()
