@@ -241,7 +241,8 @@ def hits(names: list[str], rows: int) -> pa.Table:
         else:
             # As the suite has them: SMALLINT, but for some keys.
             width = np.int32 if name.endswith("ID") else np.int16
-            columns[name] = skewed(2000 if name.endswith(("Width", "RegionID")) else 60).astype(width)
+            values = 2000 if name.endswith(("Width", "RegionID")) else 60
+            columns[name] = skewed(values).astype(width)
     # Every query of the suite that counts needs one column at least.
     return pa.table(columns or {"CounterID": skewed(60)})
 
