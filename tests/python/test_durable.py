@@ -662,7 +662,7 @@ while True:
             con.execute("DELETE FROM credit WHERE step % 3 = 0")
     longest = max(longest, time.monotonic() - start)
     con.share()
-    print(step, longest, con.store.stored_version)
+    print(step, longest, con.store.stored_version or 0)
 """
 
 BESIDE = """
