@@ -93,7 +93,9 @@ pub(crate) fn write_one(
     let file = match format {
         FileFormat::Csv => {
             let packing = Packing::choose(path, options)?;
-            text(job, file, packing, csv_encoder(&schema, options, zone)?)?
+            let format = Format::new(options, &schema)?;
+            let header = options.header.unwrap_or(true);
+            text(job, file, packing, csv_encoder(format, header, &schema, zone))?
         }
         FileFormat::Json => {
             let packing = Packing::choose(path, options)?;
@@ -223,19 +225,18 @@ fn text(
 }
 
 fn csv_encoder(
+    format: Format,
+    header: bool,
     schema: &SchemaRef,
-    options: &ExportOptions,
     zone: Zone,
-) -> Result<impl Fn(u64, &[RecordBatch], &mut Vec<u8>) -> Result<()> + Sync + use<>> {
-    let format = Format::new(options, schema)?;
-    let header = options.header.unwrap_or(true);
+) -> impl Fn(u64, &[RecordBatch], &mut Vec<u8>) -> Result<()> + Sync {
     let schema = Arc::new(schema_in_zone(schema, zone));
-    Ok(move |order: u64, group: &[RecordBatch], out: &mut Vec<u8>| {
+    move |order, group, out| {
         if order == 0 && header {
             format.header(schema.fields().iter().map(|field| field.name()), out);
         }
         group.iter().try_for_each(|batch| format.records(&rezoned(batch, &schema)?, out))
-    })
+    }
 }
 
 fn json_encoder(

@@ -56,7 +56,7 @@ pub fn decode_any_commit(bytes: &[u8]) {
 /// If a profile that was read is another one when it is written again.
 pub fn decode_any_profile(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    if let Some(profile) = DeviceProfile::from_text(&text).ok() {
+    if let Ok(profile) = DeviceProfile::from_text(&text) {
         assert_eq!(DeviceProfile::from_text(&profile.to_text()).ok(), Some(profile));
     }
 }

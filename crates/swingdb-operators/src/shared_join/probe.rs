@@ -109,7 +109,7 @@ pub(crate) enum State {
     /// Between two batches of the probe side, or within one.
     Probing {
         side: Arc<BuildSide>,
-        current: Option<Current>,
+        current: Option<Box<Current>>,
     },
     /// All its rows are seen. Build rows are given out when the other partitions have come as far.
     Seen {
@@ -258,7 +258,7 @@ impl Probe {
         let (mut values, mut spans) = (Vec::new(), Vec::new());
         let rows = batch.num_rows();
         side.table.find(&keys, rows, self.null_equality, &mut values, &mut spans)?;
-        *current = Some(Current {
+        *current = Some(Box::new(Current {
             matched: vec![false; rows],
             batch,
             keys,
@@ -267,7 +267,7 @@ impl Probe {
             cursor: Cursor::default(),
             pairs: Pairs::default(),
             given: 0,
-        });
+        }));
         Ok(())
     }
 
