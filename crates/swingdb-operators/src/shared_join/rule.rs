@@ -83,13 +83,10 @@ fn pays(join: &HashJoinExec, threads: usize) -> bool {
 }
 
 fn is_worth_it(rows: Precision<usize>, threads: usize) -> bool {
-    match rows {
-        Precision::Exact(rows) => (LEAST_ROWS..=MOST_ROWS).contains(&rows),
-        Precision::Inexact(rows) if threads < MANY_THREADS => {
-            (LEAST_ROWS..=MOST_ROWS).contains(&rows)
-        }
-        Precision::Inexact(rows) => rows <= MOST_ROWS,
-        Precision::Absent => threads >= MANY_THREADS,
+    let may_be_more = threads >= MANY_THREADS && !matches!(rows, Precision::Exact(_));
+    match rows.get_value() {
+        Some(&rows) => rows <= MOST_ROWS && (may_be_more || rows >= LEAST_ROWS),
+        None => may_be_more,
     }
 }
 

@@ -9,14 +9,13 @@ use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics};
+use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
-use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
@@ -99,17 +98,10 @@ impl ExecutionPlan for TopOfGroupsExec {
         Ok(recursion)
     }
 
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Plan>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Plan> {
-        let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
-        Ok(Arc::new(Self::new(input, self.groups.clone(), self.order.clone(), self.fetch)))
-    }
-
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Plan>) -> Result<Plan> {
-        let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
+    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+        let [input] = <[Plan; 1]>::try_from(children).or_else(|children| {
+            internal_err!("{} has one input, not {}", self.name(), children.len())
+        })?;
         Ok(Arc::new(Self::new(input, self.groups.clone(), self.order.clone(), self.fetch)))
     }
 
