@@ -30,6 +30,21 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
+def reboot(home: Path) -> Callable[[], None]:
+    """Takes the memory of all databases away, as a restart of the machine does.
+
+    A database that was just closed may still give memory back, so folders vanish meanwhile.
+    """
+
+    def lose() -> None:
+        while any(home.iterdir()):
+            for entry in home.iterdir():
+                shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink()
+
+    return lose
+
+
+@pytest.fixture
 def con() -> Iterator[swingdb.Connection]:
     """A private database."""
     with swingdb.connect() as connection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,11 +54,10 @@ def test_snapshots() -> None:
     assert copied.execute("SELECT max(twice) FROM p").fetchone() == (10,)
 
 
-def test_stores(tmp_path: Path, home: Path) -> None:
+def test_stores(tmp_path: Path, reboot) -> None:
     with swingdb.connect("typed", store=tmp_path / "s") as con:
         make(con)
-    for entry in home.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    reboot()
     with swingdb.connect("typed", store=tmp_path / "s") as con:
         check(con)
 

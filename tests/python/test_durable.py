@@ -25,17 +25,6 @@ from conftest import Program
 import swingdb
 
 
-@pytest.fixture
-def reboot(home: Path) -> Iterator[object]:
-    """Takes the memory of all databases away, as a restart of the machine does."""
-
-    def lose() -> None:
-        for entry in home.iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-
-    yield lose
-
-
 def rows(name: str, store: object, sql: str = "SELECT * FROM t ORDER BY 1") -> list:
     with swingdb.connect(name, store=store) as con:
         return con.sql(sql).fetchall()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,19 +88,17 @@ def test_a_clone_has_the_comments_and_the_keys(home: Path) -> None:
         assert con.execute("SELECT index_name FROM duckdb_indexes()").fetchall() == [("by_c",)]
 
 
-def test_a_store_keeps_them(home: Path, tmp_path: Path) -> None:
+def test_a_store_keeps_them(tmp_path: Path, reboot) -> None:
     with swingdb.connect("shop", store=tmp_path / "store") as con:
         fill(con)
         expected = notes(con)
-    for entry in home.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    reboot()
     with swingdb.connect("shop", store=tmp_path / "store") as con:
         check(con, expected)
         con.execute("DROP INDEX by_a; COMMENT ON COLUMN t.b IS NULL")
         changed = notes(con)
         con.execute("INSERT INTO t VALUES (1, 'again', 0)")
-    for entry in home.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    reboot()
     with swingdb.connect("shop", store=tmp_path / "store") as con:
         assert notes(con) == changed
 
