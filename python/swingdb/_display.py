@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 MAX_CELL_CHARS = 40
 #: Columns beyond this are left out of a text table.
 MAX_COLUMNS = 30
+#: What EXPLAIN returns; its rows are shown as lines.
+PLAN_COLUMNS = ["plan_type", "plan"]
 
 
 def cell(value: Any) -> str:
@@ -84,6 +86,22 @@ def html_table(
         f'<table class="swingdb"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
         f"<small>{escape(footer)}</small>"
     )
+
+
+def text_plan(rows: Sequence[tuple[Any, ...]]) -> str:
+    """Plans of EXPLAIN: what each is, then its text, line by line."""
+    lines = []
+    for kind, plan in rows:
+        lines.append(str(kind))
+        lines += [f"  {line}" for line in str(plan).splitlines()]
+    return "\n".join(lines)
+
+
+def html_plan(rows: Sequence[tuple[Any, ...]]) -> str:
+    """The same as HTML."""
+    from html import escape
+
+    return f'<pre class="swingdb">{escape(text_plan(rows))}</pre>'
 
 
 def _is_number(kind: str) -> bool:

@@ -405,10 +405,11 @@ class Relation:
         """The SQL that the relation stands for."""
         return self._asked().sql
 
-    def explain(self) -> str:
-        """The plan, as text."""
+    def explain(self, analyze: bool = False) -> str:
+        """The plan, as text; with ``analyze`` the query is run, and the plan has times and rows."""
         query = self._asked()
-        rows = query.run(f"EXPLAIN {query.sql}").collect().rows(0, None)
+        words = "EXPLAIN ANALYZE" if analyze else "EXPLAIN"
+        rows = query.run(f"{words} {query.sql}").collect().rows(0, None)
         return "\n".join(str(row[-1]).rstrip() for row in rows)
 
     # Keeping --------------------------------------------------------------------------------------
@@ -490,10 +491,14 @@ class Relation:
 
     def _repr_html_(self) -> str:
         rows, footer = self._head(SHOWN_ROWS)
+        if self.columns == _display.PLAN_COLUMNS:
+            return _display.html_plan(rows)
         return _display.html_table(list(zip(self.columns, self.types, strict=True)), rows, footer)
 
     def _text(self, limit: int) -> str:
         rows, footer = self._head(limit)
+        if self.columns == _display.PLAN_COLUMNS:
+            return _display.text_plan(rows)
         return _display.text_table(list(zip(self.columns, self.types, strict=True)), rows, footer)
 
     def _head(self, limit: int) -> tuple[list[tuple[Any, ...]], str]:

@@ -375,6 +375,16 @@ def test_showing_and_explaining(ours):
     assert "<small>bigint</small>" in html and "<small>2 rows</small>" in html
     assert "t" in rel.explain() and "FilterExec" in rel.explain() or "DataSource" in rel.explain()
     assert ours.sql(rel.sql_query()).fetchall() == rel.fetchall()
+    assert "output_rows=2" in rel.explain(analyze=True)
+
+
+def test_a_plan_is_shown_in_lines(ours):
+    plan = ours.sql("EXPLAIN SELECT sum(a) FROM t WHERE a < 2")
+    lines = repr(plan).splitlines()
+    assert lines[0] == "logical_plan" and any("DataSourceExec: table=main.t" in x for x in lines)
+    assert "…" not in repr(plan) and "\\n" not in repr(plan)
+    html = plan._repr_html_()
+    assert html.startswith("<pre") and "&lt;" in html and "\n" in html
 
 
 def test_random_chains_agree_with_duckdb(ours, duck, rng: random.Random):

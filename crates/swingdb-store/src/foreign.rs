@@ -18,11 +18,12 @@ use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result};
 use swingdb_common::runtime::cancel::go_on;
 
 use super::codec::{Reader, Writer};
+use super::locate::Wanted;
 use super::rowids::{RowId, RowIds};
 use super::space::corrupt;
 use super::table::Table;
 use super::txn::WriteTxn;
-use super::unique::{locate, shown};
+use super::unique::shown;
 
 /// Foreign keys that a table may have.
 const MAX_FOREIGN_KEYS: usize = 1_000;
@@ -276,7 +277,7 @@ impl WriteTxn {
             }
             let _keys = self.memory.part(wanted.get_array_memory_size())?;
             let parent = self.table_of(&key.schema, &key.table)?;
-            let found = locate(&parent, &key.key_columns(&parent)?, &wanted, &self.memory)?;
+            let found = self.locate(&parent, &key.key_columns(&parent)?, &wanted)?;
             if let Some(row) = found.iter().position(Option::is_none) {
                 let names = key.columns.iter().map(|c| table.columns()[*c].name.clone());
                 return Err(Error::Constraint {
@@ -319,7 +320,7 @@ impl WriteTxn {
                 let gone = before.take(&live, &columns)?;
                 let gone = complete(gone.columns().to_vec())?;
                 let _keys = self.memory.part(gone.get_array_memory_size())?;
-                let still = locate(&now, &columns, &gone, &self.memory)?;
+                let still = self.locate(&now, &columns, &gone)?;
                 let gone_rows = still.iter().enumerate().filter(|(_, found)| found.is_none());
                 let gone_rows: UInt32Array =
                     gone_rows.map(|(row, _)| row as u32).collect::<Vec<_>>().into();
@@ -327,13 +328,24 @@ impl WriteTxn {
                     continue;
                 }
                 let gone = arrow::compute::take_record_batch(&gone, &gone_rows)?;
-                let referring = locate(&child, &key.columns, &gone, &self.memory)?;
+                let referring = self.locate(&child, &key.columns, &gone)?;
                 if let Some(row) = referring.iter().position(Option::is_some) {
                     return Err(still_referenced(before, &child, key, &values(&gone, row)));
                 }
             }
         }
         Ok(())
+    }
+
+    /// For each key a row of a table that has it in `columns`.
+    fn locate(
+        &self,
+        table: &Table,
+        columns: &[usize],
+        keys: &RecordBatch,
+    ) -> Result<Vec<Option<RowId>>> {
+        let wanted = Wanted { columns, keys, threads: self.threads, memory: &self.memory };
+        wanted.locate(table, |_| true)
     }
 
     /// That no row of another table refers to one of a table that is to lose all rows.

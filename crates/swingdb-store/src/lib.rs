@@ -27,6 +27,8 @@ mod generated;
 mod group;
 mod handle;
 mod info;
+mod keys;
+mod locate;
 mod macros;
 mod notes;
 mod parallel;

@@ -17,6 +17,7 @@ use swingdb_common::uuid;
 
 use super::edit;
 use super::generated::Changed;
+use super::locate::Wanted;
 use super::parallel::in_parallel;
 use super::patch;
 use super::rowids::{RowId, RowIds};
@@ -56,8 +57,9 @@ impl WriteTxn {
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let keys = RecordBatch::try_new(keys.schema(), columns)?;
-        let memory = self.memory.clone();
-        self.writer_mut()?.unique.find(&table, constraint, &keys, &memory)
+        let (columns, threads, memory) = (key.columns(), self.threads, &self.memory.clone());
+        let wanted = Wanted { columns, keys: &keys, threads, memory };
+        self.writer_mut()?.unique.find(&table, constraint, &wanted)
     }
 
     /// A writer for appending to a table from many threads. Nothing of it is in [`WriteTxn::view`]

@@ -1,8 +1,8 @@
 //! PRIMARY KEY and UNIQUE.
 //!
 //! Three ways, the cheapest first. New keys that ascend strictly and lie outside the bounds of
-//! every segment (serial numbers, times) need nothing else. Otherwise the hashes (xxh3-64 of
-//! Arrow's row format) of all keys of the table are kept in the process, across statements; what a
+//! every segment (serial numbers, times) need nothing else. Otherwise the hashes (xxh3-64)
+//! of all keys of the table are kept in the process, across statements; what a
 //! transaction adds and removes is logged, so that a rollback takes it back. A hash that is there
 //! already is checked against the rows themselves: a collision never refuses a row, and never lets
 //! a duplicate in.
@@ -19,17 +19,18 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef};
 use arrow::compute::kernels::cmp::lt;
-use arrow::row::{RowConverter, Rows, SortField};
 use parking_lot::Mutex;
 use swingdb_common::error::{ConstraintKind, Error, Result};
-use swingdb_common::floats::{canonical, has_floats};
+use swingdb_common::floats::has_floats;
 use swingdb_common::runtime::cancel::go_on;
-use swingdb_common::runtime::memory::{Part, Taken};
+use swingdb_common::runtime::memory::Taken;
 use swingdb_common::runtime::parallel;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::keys::Keys;
+use super::locate::Wanted;
 use super::parallel::in_parallel;
 use super::rowids::{RowId, RowIds};
 use super::segment::{SEGMENT_ROWS, Segment};
@@ -215,39 +216,6 @@ impl Shard {
     }
 }
 
-/// Rows of a key: their bytes in Arrow's row format, `None` where a column is NULL.
-struct Keys {
-    rows: Rows,
-    nulls: Vec<Option<arrow::buffer::NullBuffer>>,
-    _memory: Part,
-}
-
-impl Keys {
-    fn of(columns: &[ArrayRef], memory: &Taken) -> Result<Self> {
-        let fields = columns.iter().map(|c| SortField::new(c.data_type().clone())).collect();
-        let same = columns.iter().map(canonical).collect::<Result<Vec<_>>>()?;
-        let rows = RowConverter::new(fields)?.convert_columns(&same)?;
-        let nulls = columns.iter().map(|c| c.logical_nulls()).collect();
-        let memory = memory.part(rows.size())?;
-        Ok(Self { rows, nulls, _memory: memory })
-    }
-
-    fn len(&self) -> usize {
-        self.rows.num_rows()
-    }
-
-    fn get(&self, row: usize) -> Option<&[u8]> {
-        if self.nulls.iter().flatten().any(|nulls| nulls.is_null(row)) {
-            return None;
-        }
-        Some(self.rows.row(row).data())
-    }
-
-    fn hash(&self, row: usize) -> Option<u64> {
-        self.get(row).map(xxh3_64)
-    }
-}
-
 /// A change of a table as far as keys are concerned.
 pub(super) struct Change<'a> {
     /// The table before.
@@ -390,77 +358,16 @@ impl Indexes {
         Ok(())
     }
 
-    /// The live rows with these keys.
+    /// For each key a live row that has it, as [`Wanted::locate`] finds it.
     pub fn find(
-        &mut self,
+        &self,
         table: &Table,
         index: usize,
-        wanted: &RecordBatch,
-        memory: &Taken,
+        wanted: &Wanted<'_>,
     ) -> Result<Vec<Option<RowId>>> {
-        let all = table.constraints();
-        let constraint = all.get(index).ok_or_else(|| Error::internal("no constraint"))?;
         let set = self.sets.get(&(table.id(), index));
-        find_rows(table, constraint.columns(), wanted, set, memory)
+        wanted.locate(table, |hash| set.is_none_or(|set| set.contains(hash)))
     }
-}
-
-/// A live row with each of these values in `columns`, whose types they have; `None` where there is
-/// none, or a NULL among the values.
-pub(super) fn locate(
-    table: &Table,
-    columns: &[usize],
-    wanted: &RecordBatch,
-    memory: &Taken,
-) -> Result<Vec<Option<RowId>>> {
-    find_rows(table, columns, wanted, None, memory)
-}
-
-/// The same; `set` has the hashes of all there are, where it is known.
-fn find_rows(
-    table: &Table,
-    columns: &[usize],
-    wanted: &RecordBatch,
-    set: Option<&KeySet>,
-    memory: &Taken,
-) -> Result<Vec<Option<RowId>>> {
-    let mut taken = memory.part(wanted.num_rows() * size_of::<Option<RowId>>())?;
-    let mut found = vec![None; wanted.num_rows()];
-    let mut open: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
-    let mut first = 0;
-    for piece in in_pieces(&[wanted.columns().to_vec()]) {
-        go_on()?;
-        let (keys, mut bytes) = (Keys::of(&piece, memory)?, 0);
-        for row in 0..keys.len() {
-            let Some(key) = keys.get(row) else { continue };
-            if set.is_none_or(|set| set.contains(xxh3_64(key))) {
-                bytes += key.len() + KEY_BYTES;
-                open.entry(key.to_vec()).or_default().push(first + row);
-            }
-        }
-        first += keys.len();
-        taken.grow(bytes)?;
-    }
-    let bounds = bounds_of(&wanted.columns()[..1]);
-    for (at, segment) in table.segments()?.iter().enumerate() {
-        if open.is_empty() {
-            break;
-        }
-        if !overlaps(segment, columns[0], bounds.as_ref())? {
-            continue;
-        }
-        let arrays = columns.iter().map(|c| segment.array(*c)).collect::<Result<Vec<_>>>()?;
-        go_on()?;
-        let there = Keys::of(&arrays, memory)?;
-        for row in 0..there.len() {
-            let live = segment.deleted().is_none_or(|d| !d.value(row));
-            let Some(key) = there.get(row).filter(|_| live) else { continue };
-            for wanted in open.remove(key).into_iter().flatten() {
-                found[wanted] = Some(RowId::new(at as u32, row as u32));
-            }
-        }
-    }
-    Ok(found)
 }
 
 fn key_arrays(segment: &Segment, constraint: &Constraint) -> Result<Vec<ArrayRef>> {
@@ -468,7 +375,7 @@ fn key_arrays(segment: &Segment, constraint: &Constraint) -> Result<Vec<ArrayRef
 }
 
 /// The columns of keys in pieces of at most a segment's rows.
-fn in_pieces(batches: &[Vec<ArrayRef>]) -> Vec<Vec<ArrayRef>> {
+pub(super) fn in_pieces(batches: &[Vec<ArrayRef>]) -> Vec<Vec<ArrayRef>> {
     let mut pieces = Vec::with_capacity(batches.len());
     for batch in batches {
         let rows = batch.first().map_or(0, |column| column.len());
@@ -502,10 +409,10 @@ fn removed_hashes(change: &Change<'_>, constraint: &Constraint) -> Result<Vec<Ha
 }
 
 /// Smallest and largest value.
-type Bounds = (Bound, Bound);
+pub(super) type Bounds = (Bound, Bound);
 
 /// Nothing for floating point: bounds tell equal numbers apart.
-fn bounds_of(pieces: &[ArrayRef]) -> Option<Bounds> {
+pub(super) fn bounds_of(pieces: &[ArrayRef]) -> Option<Bounds> {
     let data_type = pieces.first()?.data_type();
     if has_floats(data_type) {
         return None;
@@ -514,7 +421,7 @@ fn bounds_of(pieces: &[ArrayRef]) -> Option<Bounds> {
 }
 
 /// Whether a segment may hold a value within the bounds.
-fn overlaps(segment: &Segment, column: usize, bounds: Option<&Bounds>) -> Result<bool> {
+pub(super) fn overlaps(segment: &Segment, column: usize, bounds: Option<&Bounds>) -> Result<bool> {
     let there = segment.chunk_stats(column)?.bounds;
     let (Some((low, high)), Some((min, max))) = (bounds, &there) else { return Ok(true) };
     Ok(!(max.is_less(low) || high.is_less(min)))

@@ -61,7 +61,11 @@ impl ExprPlanner for Operators {
                 (Some(left), Some(right)) if are_lists(left, right) => {
                     PlannerResult::Planned(joined_lists(expr.left, expr.right))
                 }
-                (Some(left), Some(right)) if !joins_by_itself(left) && !joins_by_itself(right) => {
+                (Some(left), Some(right))
+                    if !joins_by_itself(left)
+                        && !joins_by_itself(right)
+                        && !(left.is_null() && right.is_null()) =>
+                {
                     let left = Box::new(cast(expr.left, DataType::Utf8View));
                     let joined = BinaryExpr::new(left, Operator::StringConcat, expr.right.into());
                     PlannerResult::Planned(Expr::BinaryExpr(joined))
@@ -202,7 +206,7 @@ fn member(mut access: RawFieldAccessExpr, given: Option<&DataType>) -> RawFieldA
 
 /// Whether a value has an operator `||` of its own: others are joined as texts.
 fn joins_by_itself(of: &DataType) -> bool {
-    of.is_string() || of.is_binary() || of.is_nested() || of.is_null()
+    of.is_string() || of.is_binary() || of.is_nested()
 }
 
 /// Whether both are lists of the same depth, or one is and the other is NULL.
