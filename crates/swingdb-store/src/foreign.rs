@@ -344,6 +344,7 @@ impl WriteTxn {
         columns: &[usize],
         keys: &RecordBatch,
     ) -> Result<Vec<Option<RowId>>> {
+        let keys = &[keys.columns().to_vec()];
         let wanted = Wanted { columns, keys, threads: self.threads, memory: &self.memory };
         wanted.locate(table, |_| true)
     }

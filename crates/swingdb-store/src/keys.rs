@@ -62,8 +62,31 @@ impl Keys {
     }
 
     pub fn hash(&self, row: usize) -> Option<u64> {
-        self.get(row).map(xxh3_64)
+        let key = self.get(row)?;
+        Some(if self.has_exact_hashes() { mixed(key) } else { xxh3_64(key) })
     }
+
+    /// Whether keys of these types with equal hashes are equal.
+    pub fn has_exact_hashes(&self) -> bool {
+        matches!(self.form, Form::Values { width, .. } if width <= size_of::<u64>())
+    }
+}
+
+/// Of at most eight bytes: each of the steps can be undone, so no two values have one hash
+/// (David Stafford's variant 13 of the finalizer of MurmurHash3).
+fn mixed(key: &[u8]) -> u64 {
+    let mut bytes = [0; size_of::<u64>()];
+    bytes[..key.len()].copy_from_slice(key);
+    let mut hash = u64::from_le_bytes(bytes);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    hash ^ (hash >> 31)
+}
+
+/// Which of `2^bits` shards a hash belongs to: by bits that a hash table in the shard makes little
+/// use of (hashbrown takes the highest seven and the lowest ones).
+pub(super) fn shard_of(hash: u64, bits: u32) -> usize {
+    (hash >> 40) as usize & ((1 << bits) - 1)
 }
 
 impl Form {

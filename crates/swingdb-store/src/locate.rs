@@ -2,24 +2,24 @@
 //!
 //! A hash table is made of the smaller side, the keys that are looked for or the rows of the table,
 //! and the other side is looked up in it: in pieces of a segment's rows, on several threads. The
-//! table is in shards by the first bits of the hashes, each made by one thread.
+//! table is in shards by some bits of the hashes, each made by one thread.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::ArrayRef;
 use hashbrown::HashTable;
 use swingdb_common::error::Result;
 use swingdb_common::runtime::cancel::go_on;
 use swingdb_common::runtime::memory::{Part, Taken};
 
-use super::keys::Keys;
+use super::keys::{Keys, shard_of};
 use super::parallel::in_parallel;
 use super::rowids::RowId;
 use super::segment::Segment;
 use super::table::Table;
 use super::unique::{bounds_of, in_pieces, overlaps};
 
-/// Shards of a table, by the first [`SHARD_BITS`] of the hashes.
+/// Shards of a table, by [`SHARD_BITS`] of the hashes.
 const SHARDS: usize = 1 << SHARD_BITS;
 const SHARD_BITS: u32 = 4;
 
@@ -36,8 +36,8 @@ const NOWHERE: u64 = u64::MAX;
 pub(super) struct Wanted<'a> {
     /// The key's columns in the table.
     pub columns: &'a [usize],
-    /// Keys, in columns of the same types.
-    pub keys: &'a RecordBatch,
+    /// Keys: batches of columns of the same types.
+    pub keys: &'a [Vec<ArrayRef>],
     /// Threads that may look at one time.
     pub threads: usize,
     /// Is asked for what it takes.
@@ -52,14 +52,13 @@ impl Wanted<'_> {
         table: &Table,
         may_be_there: impl Fn(u64) -> bool + Sync,
     ) -> Result<Vec<Option<RowId>>> {
-        let _found = self.memory.part(self.keys.num_rows() * size_of::<Option<RowId>>())?;
-        let pieces = in_pieces(&[self.keys.columns().to_vec()]);
-        let wanted = in_parallel(self.threads_for(self.keys.num_rows()), &pieces, |piece| {
+        let _found = self.memory.part(self.rows() * size_of::<Option<RowId>>())?;
+        let wanted = in_parallel(self.threads_for_keys(), &in_pieces(self.keys), |piece| {
             Side::of(piece, self.memory, |_, hash| may_be_there(hash))
         })?;
         let open: usize = wanted.iter().map(Side::count).sum();
         if open == 0 {
-            return Ok(vec![None; self.keys.num_rows()]);
+            return Ok(vec![None; self.rows()]);
         }
         match table.row_count() < open as u64 {
             true => self.in_table_of_rows(table, &wanted),
@@ -67,8 +66,13 @@ impl Wanted<'_> {
         }
     }
 
-    fn threads_for(&self, rows: usize) -> usize {
-        if rows < MANY_ROWS { 1 } else { self.threads }
+    /// Number of keys.
+    fn rows(&self) -> usize {
+        self.keys.iter().filter_map(|columns| Some(columns.first()?.len())).sum()
+    }
+
+    fn threads_for_keys(&self) -> usize {
+        if self.rows() < MANY_ROWS { 1 } else { self.threads }
     }
 
     /// Looks the keys up in a hash table of the rows.
@@ -92,13 +96,14 @@ impl Wanted<'_> {
 
     /// Looks the rows up in a hash table of the keys.
     fn in_table_of_keys(&self, table: &Table, wanted: &[Side]) -> Result<Vec<Option<RowId>>> {
-        let known = Known::of(wanted, self.threads_for(self.keys.num_rows()), self.memory)?;
+        let known = Known::of(wanted, self.threads_for_keys(), self.memory)?;
         let places: Vec<Vec<AtomicU64>> = wanted
             .iter()
             .map(|side| (0..side.keys.len()).map(|_| AtomicU64::new(NOWHERE)).collect())
             .collect();
         let open = AtomicUsize::new(known.count());
-        let bounds = bounds_of(&self.keys.columns()[..1]);
+        let first: Vec<_> = self.keys.iter().map(|columns| columns[0].clone()).collect();
+        let bounds = bounds_of(&first);
         let segments: Vec<_> = (0_u32..).zip(table.segments()?.iter().cloned()).collect();
         in_parallel(self.threads, &segments, |(at, segment)| {
             let none_open = open.load(Ordering::Relaxed) == 0;
@@ -114,7 +119,7 @@ impl Wanted<'_> {
                 Ok(())
             })
         })?;
-        let mut found = Vec::with_capacity(self.keys.num_rows());
+        let mut found = Vec::with_capacity(self.rows());
         for side in wanted {
             let first = found.len();
             side.each(|row, hash, key| {
@@ -184,7 +189,7 @@ impl Side {
 /// A hash table of one of the sides, with each key once.
 struct Known<'a> {
     sides: &'a [Side],
-    shards: Vec<HashTable<Place>>,
+    shards: Vec<HashTable<(u64, Place)>>,
     _memory: Part,
 }
 
@@ -199,10 +204,10 @@ impl<'a> Known<'a> {
     fn of(sides: &'a [Side], threads: usize, memory: &Taken) -> Result<Self> {
         // Seven of eight places are used at most, each with a byte beside it.
         let places = (sides.iter().map(Side::count).sum::<usize>() * 8 / 7 + 1).next_power_of_two();
-        let memory = memory.part(places * (size_of::<Place>() + 1))?;
+        let memory = memory.part(places * (size_of::<(u64, Place)>() + 1))?;
         let shards: Vec<usize> = (0..SHARDS).collect();
         let shards = in_parallel(threads, &shards, |shard| {
-            let is_mine = |hash: &u64| shard_of(*hash) == *shard;
+            let is_mine = |hash: &u64| shard_of(*hash, SHARD_BITS) == *shard;
             let mine =
                 |side: &Side| side.hashes.iter().flatten().filter(|hash| is_mine(hash)).count();
             let mut table = HashTable::with_capacity(sides.iter().map(mine).sum());
@@ -210,9 +215,8 @@ impl<'a> Known<'a> {
                 side.each(|row, hash, key| {
                     if is_mine(&hash) {
                         let place = Place { side: at, row: row as u32 };
-                        let same = |known: &Place| bytes(sides, *known) == key;
-                        let rehash = |known: &Place| hash_of(sides, *known);
-                        table.entry(hash, same, rehash).or_insert(place);
+                        let same = |known: &(u64, Place)| is_same(sides, known, hash, key);
+                        table.entry(hash, same, |known| known.0).or_insert((hash, place));
                     }
                     Ok(())
                 })?;
@@ -227,19 +231,13 @@ impl<'a> Known<'a> {
     }
 
     fn get(&self, hash: u64, key: &[u8]) -> Option<Place> {
-        let same = |known: &Place| bytes(self.sides, *known) == key;
-        self.shards[shard_of(hash)].find(hash, same).copied()
+        let same = |known: &(u64, Place)| is_same(self.sides, known, hash, key);
+        self.shards[shard_of(hash, SHARD_BITS)].find(hash, same).map(|(_, place)| *place)
     }
 }
 
-fn shard_of(hash: u64) -> usize {
-    (hash >> (u64::BITS - SHARD_BITS)) as usize
-}
-
-fn bytes(sides: &[Side], at: Place) -> &[u8] {
-    sides[at.side as usize].keys.get(at.row as usize).unwrap_or_default()
-}
-
-fn hash_of(sides: &[Side], at: Place) -> u64 {
-    sides[at.side as usize].hashes[at.row as usize].unwrap_or_default()
+/// Whether a key with a hash is one that is known.
+fn is_same(sides: &[Side], (known, at): &(u64, Place), hash: u64, key: &[u8]) -> bool {
+    let keys = &sides[at.side as usize].keys;
+    *known == hash && (keys.has_exact_hashes() || keys.get(at.row as usize) == Some(key))
 }

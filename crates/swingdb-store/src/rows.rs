@@ -35,30 +35,32 @@ const MANY_ROWS: usize = 4096;
 
 impl WriteTxn {
     /// The live row with each of the keys (`None`: there is none, or the key has a NULL). `keys`
-    /// has the columns of constraint `constraint` of the table, in its order. For ON CONFLICT.
+    /// have the columns of constraint `constraint` of the table, in its order. For ON CONFLICT.
     pub fn find_keys(
         &mut self,
         schema: &str,
         table: &str,
         constraint: usize,
-        keys: &RecordBatch,
+        keys: &[RecordBatch],
     ) -> Result<Vec<Option<RowId>>> {
         let table = self.table_of(schema, table)?;
         let Some(key) = table.constraints().get(constraint) else {
             return Err(Error::internal("a key that the table does not have"));
         };
         // In the form that the table has them; a NULL is no key.
-        let fields = key.columns().iter().map(|at| table.schema().field(*at));
-        let columns = fields.zip(keys.columns()).map(|(field, column)| {
+        let canonical = |(at, column): (&usize, &ArrayRef)| {
+            let field = table.schema().field(*at);
             match uuid::is_marked(field) && column.data_type() == field.data_type() {
                 true => uuid::canonical(column, false),
                 false => Ok(column.clone()),
             }
-        });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let keys = RecordBatch::try_new(keys.schema(), columns)?;
+        };
+        let columns = |keys: &RecordBatch| {
+            key.columns().iter().zip(keys.columns()).map(canonical).collect::<Result<Vec<_>>>()
+        };
+        let keys = &keys.iter().map(columns).collect::<Result<Vec<_>>>()?;
         let (columns, threads, memory) = (key.columns(), self.threads, &self.memory.clone());
-        let wanted = Wanted { columns, keys: &keys, threads, memory };
+        let wanted = Wanted { columns, keys, threads, memory };
         self.writer_mut()?.unique.find(&table, constraint, &wanted)
     }
 

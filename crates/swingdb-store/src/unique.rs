@@ -1,14 +1,13 @@
 //! PRIMARY KEY and UNIQUE.
 //!
 //! Three ways, the cheapest first. New keys that ascend strictly and lie outside the bounds of
-//! every segment (serial numbers, times) need nothing else. Otherwise the hashes (xxh3-64)
-//! of all keys of the table are kept in the process, across statements; what a
-//! transaction adds and removes is logged, so that a rollback takes it back. A hash that is there
-//! already is checked against the rows themselves: a collision never refuses a row, and never lets
-//! a duplicate in.
+//! every segment (serial numbers, times) need nothing else. Otherwise the hashes of all keys of the
+//! table are kept in the process, across statements; what a transaction adds and removes is logged,
+//! so that a rollback takes it back. A hash that is there already is checked against the rows
+//! themselves: a collision never refuses a row, and never lets a duplicate in.
 //!
 //! Keys of many rows are compared, hashed and put into the sets on several threads: a set is in
-//! shards by the first bits of the hashes, and one thread at a time works on a shard.
+//! shards by some bits of the hashes, and one thread at a time works on a shard.
 //!
 //! # Memory and interrupts
 //! What a statement adds to the sets, and what it takes to check keys, is asked for from the memory
@@ -27,9 +26,8 @@ use swingdb_common::floats::has_floats;
 use swingdb_common::runtime::cancel::go_on;
 use swingdb_common::runtime::memory::Taken;
 use swingdb_common::runtime::parallel;
-use xxhash_rust::xxh3::xxh3_64;
 
-use super::keys::Keys;
+use super::keys::{Keys, shard_of};
 use super::locate::Wanted;
 use super::parallel::in_parallel;
 use super::rowids::{RowId, RowIds};
@@ -51,7 +49,7 @@ pub(super) struct Indexes {
     torn: bool,
 }
 
-/// Shards of a set, by the first [`SHARD_BITS`] of the hashes.
+/// Shards of a set, by [`SHARD_BITS`] of the hashes.
 const SHARDS: usize = 1 << SHARD_BITS;
 const SHARD_BITS: u32 = 4;
 
@@ -74,7 +72,7 @@ struct KeySet {
     shards: [Shard; SHARDS],
 }
 
-/// Those that begin with the same bits; with a count for the few that several keys have.
+/// Those of one shard; with a count for the few that several keys have.
 #[derive(Debug, Default)]
 struct Shard {
     hashes: hashbrown::HashSet<u64>,
@@ -91,17 +89,13 @@ enum Logged {
     Changed { key: Key, removed: Vec<Hashes>, added: Vec<Hashes> },
 }
 
-fn shard_of(hash: u64) -> usize {
-    (hash >> (u64::BITS - SHARD_BITS)) as usize
-}
-
 impl Hashes {
     /// Of the rows of key columns that `live` picks; a row with a NULL has none.
     fn of(columns: &[ArrayRef], memory: &Taken, live: impl Fn(usize) -> bool) -> Result<Self> {
         let keys = Keys::of(columns, memory)?;
         let mut hashes = Self::default();
         let picked = (0..keys.len()).filter(|row| live(*row)).filter_map(|row| keys.hash(row));
-        picked.for_each(|hash| hashes.0[shard_of(hash)].push(hash));
+        picked.for_each(|hash| hashes.0[shard_of(hash, SHARD_BITS)].push(hash));
         Ok(hashes)
     }
 
@@ -116,15 +110,15 @@ impl Hashes {
 
 impl KeySet {
     fn contains(&self, hash: u64) -> bool {
-        self.shards[shard_of(hash)].hashes.contains(&hash)
+        self.shards[shard_of(hash, SHARD_BITS)].hashes.contains(&hash)
     }
 
     fn add(&mut self, hash: u64) {
-        self.shards[shard_of(hash)].add(hash);
+        self.shards[shard_of(hash, SHARD_BITS)].add(hash);
     }
 
     fn remove(&mut self, hash: u64) {
-        self.shards[shard_of(hash)].remove(hash);
+        self.shards[shard_of(hash, SHARD_BITS)].remove(hash);
     }
 
     /// Adds hashes on so many threads; those that were there already. After an error some of the
@@ -484,9 +478,8 @@ fn confirm(
         go_on()?;
         let (keys, mut bytes) = (Keys::of(batch, memory)?, 0);
         for row in 0..keys.len() {
-            let Some(key) = keys.get(row).filter(|key| suspects.contains(&xxh3_64(key))) else {
-                continue;
-            };
+            let suspect = keys.hash(row).is_some_and(|hash| suspects.contains(&hash));
+            let Some(key) = keys.get(row).filter(|_| suspect) else { continue };
             bytes += key.len() + KEY_BYTES;
             if !seen.insert(key.to_vec()) {
                 return Err(violation(table, constraint, batch, row));

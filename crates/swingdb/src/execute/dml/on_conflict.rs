@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
-use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::compute::{concat_batches, filter_record_batch, not};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::sql::sqlparser::ast::{
@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::cast::convert::show;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::floats::canonical;
+use swingdb_common::runtime::cancel::go_on;
 use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::{last_part, quoted};
@@ -202,12 +203,17 @@ pub(crate) fn apply(
     let Target { schema, name, table } = &named.target;
     let mut keys = Keys::new(table, &rule.constraints)?;
     let mut fresh = Vec::new();
-    let mut meeting: Vec<(RowId, RecordBatch)> = Vec::new();
+    let mut meeting = Meeting::default();
+    let existing = keys.find(txn, named, &batches)?;
+    let mut first = 0;
     for batch in batches {
-        let existing = keys.find(txn, named, &batch)?;
+        go_on()?;
+        let rows = first..first + batch.num_rows();
+        let existing: Vec<_> = existing.iter().map(|found| &found[rows.clone()]).collect();
+        first = rows.end;
         let sorted = match &rule.action {
             Action::Nothing => keys.keep_new(&batch, &existing)?,
-            Action::Update { .. } => keys.split(&batch, &existing, &mut meeting)?,
+            Action::Update { .. } => keys.split(&batch, existing[0], &mut meeting)?,
         };
         if sorted.num_rows() > 0 {
             fresh.push(sorted);
@@ -216,7 +222,7 @@ pub(crate) fn apply(
     let mut rows = 0;
     let mut changed = Vec::new();
     if let Action::Update { sets, selection } = &rule.action
-        && !meeting.is_empty()
+        && !meeting.ids.is_empty()
     {
         let ids =
             update_existing(session, txn, named, sets, selection.as_deref(), &meeting, params)?;
@@ -228,6 +234,13 @@ pub(crate) fn apply(
     }
     fresh.append(&mut changed);
     Ok((rows, fresh))
+}
+
+/// Rows that could not be inserted, and the existing ones that they meet, in the same order.
+#[derive(Default)]
+struct Meeting {
+    ids: Vec<RowId>,
+    rows: Vec<RecordBatch>,
 }
 
 /// The keys of the rows a statement brings.
@@ -256,17 +269,19 @@ impl Keys {
         Ok(Self { constraints, columns, converters, seen, met: HashSet::new(), table })
     }
 
-    /// For each constraint, the existing row that each row of the batch meets.
+    /// For each constraint, the existing row that each row of the batches meets.
     fn find(
         &self,
         txn: &mut WriteTxn,
         named: &Named,
-        batch: &RecordBatch,
+        batches: &[RecordBatch],
     ) -> Result<Vec<Vec<Option<RowId>>>> {
         let Target { schema, name, .. } = &named.target;
         let mut found = Vec::with_capacity(self.constraints.len());
         for (constraint, columns) in self.constraints.iter().zip(&self.columns) {
-            found.push(txn.find_keys(schema, name, *constraint, &batch.project(columns)?)?);
+            let keys = batches.iter().map(|batch| batch.project(columns));
+            let keys = keys.collect::<Result<Vec<_>, _>>()?;
+            found.push(txn.find_keys(schema, name, *constraint, &keys)?);
         }
         Ok(found)
     }
@@ -289,7 +304,7 @@ impl Keys {
     fn keep_new(
         &mut self,
         batch: &RecordBatch,
-        existing: &[Vec<Option<RowId>>],
+        existing: &[&[Option<RowId>]],
     ) -> Result<RecordBatch> {
         let mut encoded = Vec::with_capacity(self.columns.len());
         for which in 0..self.columns.len() {
@@ -315,26 +330,30 @@ impl Keys {
     fn split(
         &mut self,
         batch: &RecordBatch,
-        existing: &[Vec<Option<RowId>>],
-        meeting: &mut Vec<(RowId, RecordBatch)>,
+        existing: &[Option<RowId>],
+        meeting: &mut Meeting,
     ) -> Result<RecordBatch> {
-        let encoded = self.encoded(0, batch)?;
-        let mut keep = Vec::with_capacity(batch.num_rows());
-        for (row, key) in encoded.into_iter().enumerate() {
-            let found = existing[0][row];
+        let mut met = Vec::with_capacity(batch.num_rows());
+        for (row, found) in existing.iter().enumerate() {
             if let Some(id) = found {
-                if !self.met.insert(id) {
+                if !self.met.insert(*id) {
                     return Err(self.twice(batch, row));
                 }
-                meeting.push((id, batch.slice(row, 1)));
-            } else if let Some(key) = key
-                && self.seen[0].insert(key, ()).is_some()
-            {
-                return Err(self.twice(batch, row));
+                meeting.ids.push(*id);
             }
-            keep.push(found.is_none());
+            met.push(found.is_some());
         }
-        Ok(filter_record_batch(batch, &BooleanArray::from(keep))?)
+        let met = BooleanArray::from(met);
+        if met.has_true() {
+            meeting.rows.push(filter_record_batch(batch, &met)?);
+        }
+        let fresh = filter_record_batch(batch, &not(&met)?)?;
+        for (row, key) in self.encoded(0, &fresh)?.into_iter().enumerate() {
+            if key.is_some_and(|key| self.seen[0].insert(key, ()).is_some()) {
+                return Err(self.twice(&fresh, row));
+            }
+        }
+        Ok(fresh)
     }
 
     fn twice(&self, batch: &RecordBatch, row: usize) -> Error {
@@ -355,16 +374,15 @@ fn update_existing(
     named: &Named,
     sets: &[Set],
     selection: Option<&Expr>,
-    meeting: &[(RowId, RecordBatch)],
+    meeting: &Meeting,
     params: &Params,
 ) -> Result<Vec<RowId>> {
     let table = &named.target.table;
     let query = update_query(named, sets, selection)?;
-    let ids: Vec<RowId> = meeting.iter().map(|(id, _)| *id).collect();
     let all: Vec<usize> = (0..table.columns().len()).collect();
-    let rows: ArrayRef = Arc::new(UInt64Array::from_iter_values(ids.iter().map(|id| id.0)));
-    let old = with_row(table.take(&ids, &all)?, "", &rows)?;
-    let new = concat_batches(&meeting[0].1.schema(), meeting.iter().map(|(_, row)| row))?;
+    let rows: ArrayRef = Arc::new(UInt64Array::from_iter_values(meeting.ids.iter().map(|id| id.0)));
+    let old = with_row(table.take(&meeting.ids, &all)?, "", &rows)?;
+    let new = concat_batches(&meeting.rows[0].schema(), &meeting.rows)?;
     let new = with_row(new, EXCLUDED, &rows)?;
     let extra =
         [(OLD.to_string(), old.schema(), vec![old]), (NEW.to_string(), new.schema(), vec![new])];
