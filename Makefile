@@ -206,8 +206,16 @@ bench-footprint: build ## Memory that the same rows take: DuckDB, Polars, pandas
 bench-installed: wheel ## From pip install to the first answer, and what is installed; needs the network
 	$(PY) bench/installed.py $(JOB)
 
+# DuckDB's extension, which generates them, is there for older versions of it only.
+FOLDER ?= $(CARGO_TARGET_DIR)/tpcds
+.PHONY: tpcds-files
+tpcds-files: tools ## TPC-DS' tables and queries for bench-sql-suites: make tpcds-files FOLDER=dir; needs the network
+	python3 -m venv $(CARGO_TARGET_DIR)/tpcds-tools
+	$(CARGO_TARGET_DIR)/tpcds-tools/bin/pip install --quiet duckdb==1.5.5 duckdb-extension-tpcds==1.5.5
+	$(CARGO_TARGET_DIR)/tpcds-tools/bin/python bench/tpcds_files.py $(FOLDER) $(JOB)
+
 .PHONY: bench-sql-suites
-bench-sql-suites: build ## TPC-H, db-benchmark, ClickBench's queries: DuckDB, Polars, DataFusion alone
+bench-sql-suites: build ## TPC-H, TPC-DS, db-benchmark, ClickBench's queries: DuckDB, Polars, DataFusion alone
 	$(PY) bench/sql_suites.py --bin $(BIN) $(JOB)
 
 .PHONY: bench-snapshot

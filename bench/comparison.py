@@ -47,6 +47,8 @@ WHY = (
     ("tpch", "q11", "a small query, whose planning counts"),
     ("tpch", "", "it computes and adds much; DuckDB's aggregation is faster there"),
     ("sql-tpch", "", "planning counts in small queries; others compute and add much"),
+    ("sql-tpcds", "", "planning counts in queries of some ten tables; DuckDB's joins and groupings "
+     "are faster in others"),
     ("sql-db-benchmark", "", "grouping and joining in DataFusion, of texts and of many groups"),
     ("sql-clickbench", "", "grouping of texts in DataFusion; in small queries, planning"),
     ("cold", "", "columns are unpacked into new memory of the area before the query reads them, by "
@@ -358,7 +360,7 @@ JOBS = (
             "answers are compared. A factor of an engine is over the queries that it answers.",
             suite, MS, suite_parts)
         for title, name in (
-            ("TPC-H, more engines", "tpch"), ("db-benchmark", "db-benchmark"),
+            ("TPC-H, more engines", "tpch"), ("TPC-DS", "tpcds"), ("db-benchmark", "db-benchmark"),
             ("ClickBench's queries on a synthetic table", "clickbench"),
         )
     ),
