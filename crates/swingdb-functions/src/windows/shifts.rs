@@ -7,7 +7,7 @@
 //! as well. By an offset of NULL there is no row: the engine would take it for 0.
 
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::{DataType, FieldRef};
@@ -22,24 +22,25 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 
-static LEAD: LazyLock<Arc<WindowUDF>> = LazyLock::new(|| shift(lead_udwf()));
-static LAG: LazyLock<Arc<WindowUDF>> = LazyLock::new(|| shift(lag_udwf()));
-
 /// The name of the function that looks back.
 const LAG_NAME: &str = "lag";
 
-fn shift(engines: Arc<WindowUDF>) -> Arc<WindowUDF> {
-    Arc::new(WindowUDF::new_from_impl(Shift { engines }))
-}
-
 /// The functions in place of the engine's.
 pub(crate) fn functions() -> [Arc<WindowUDF>; 2] {
-    [Arc::clone(&LEAD), Arc::clone(&LAG)]
+    [lead_udwf(), lag_udwf()].map(|engines| Shift { engines, is_reversed: false }.function())
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Shift {
     engines: Arc<WindowUDF>,
+    /// It gets rows in the reverse of the order that it is defined by.
+    is_reversed: bool,
+}
+
+impl Shift {
+    fn function(self) -> Arc<WindowUDF> {
+        Arc::new(WindowUDF::new_from_impl(self))
+    }
 }
 
 impl WindowUDFImpl for Shift {
@@ -79,18 +80,21 @@ impl WindowUDFImpl for Shift {
     }
 
     fn reverse_expr(&self) -> ReversedUDWF {
-        let opposite = if self.name() == LAG_NAME { &LEAD } else { &LAG };
-        ReversedUDWF::Reversed(Arc::clone(opposite))
+        // The same function: the engine tells it that rows come in reverse (`is_reversed` of
+        // `PartitionEvaluatorArgs`), and it turns the offset round.
+        let reversed = Self { is_reversed: !self.is_reversed, ..self.clone() };
+        ReversedUDWF::Reversed(reversed.function())
     }
 
     fn limit_effect(&self, args: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {
         let offset = args.get(1).map(|arg| arg.downcast_ref::<Literal>().map(Literal::value));
-        let looks_back = match offset {
+        let is_forward = match offset {
             None => true,
             Some(Some(ScalarValue::Int64(Some(offset)))) => *offset >= 0,
             Some(_) => false,
         };
-        match self.name() == LAG_NAME && looks_back {
+        // In reverse `lag` looks at rows that are yet to come.
+        match self.name() == LAG_NAME && is_forward && !self.is_reversed {
             true => LimitEffect::None,
             false => LimitEffect::Unknown,
         }
