@@ -124,6 +124,7 @@ impl Store {
         txn.replace_all(loaded.catalog, loaded.created, loaded.shared)?;
         // The records are those of another database's store.
         txn.forget_stored()?;
+        txn.ground.space.set_cold(false);
         txn.commit()?;
         Ok(store)
     }

@@ -168,7 +168,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Reads everything into memory.
     pub fn fetch_all(&self, progress: Option<&dyn Progress>) -> Result<()> {
-        fetch_all(&self.created, threads::cores(), || {
+        fetch_all(self.created.iter().cloned(), threads::cores(), || {
             let (done, total) = self.source.progress();
             if let Some(progress) = progress {
                 progress.progress(done, Some(total), "bytes");
@@ -181,25 +181,25 @@ impl Loaded {
 /// Reads blocks into memory, some at a time, and decodes them on so many threads; `between` is
 /// called after each time.
 pub(super) fn fetch_all(
-    all: &[Arc<Blocks>],
+    mut all: impl Iterator<Item = Arc<Blocks>>,
     threads: usize,
     mut between: impl FnMut() -> Result<()>,
 ) -> Result<()> {
-    let mut rest = all;
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let some = rest.iter().take_while(|blocks| {
-            let before = bytes;
+    loop {
+        let (mut some, mut bytes) = (Vec::new(), 0);
+        while bytes < FETCHED_TOGETHER
+            && let Some(blocks) = all.next()
+        {
             bytes += blocks.listed().iter().map(|loc| loc.len).sum::<u64>();
-            before < FETCHED_TOGETHER
-        });
-        let (some, later) = rest.split_at(some.count());
+            some.push(blocks);
+        }
+        if some.is_empty() {
+            return Ok(());
+        }
         // All but the first take part in what it reads.
         in_parallel(threads, &vec![(); threads], |()| fetch(some.iter()))?;
         between()?;
-        rest = later;
     }
-    Ok(())
 }
 
 /// Blocks of arrays: those found, or of these the ones that were made here.
@@ -231,6 +231,7 @@ pub(crate) fn load(
         shared: Mutex::default(),
         reused: Mutex::default(),
     };
+    ground.space.set_cold(true);
     loader.load(stored).map_err(|error| in_store(path, error))
 }
 
