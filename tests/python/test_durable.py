@@ -251,7 +251,7 @@ def test_room_of_what_was_dropped_comes_back(tmp_path: Path) -> None:
 
 
 FIXTURES = Path(__file__).parent / "fixtures"
-FORMATS = (1, 2)
+FORMATS = (1, 2, 3)
 
 
 def fixture(version: int) -> Path:
@@ -277,6 +277,11 @@ def make_fixture() -> None:
             con.execute("CREATE VIEW v AS SELECT count(*) AS n FROM t")
             con.execute("CREATE SEQUENCE numbers START 7")
             con.execute("CREATE MACRO twice(x) AS 2 * x")
+            # From version 3 on: more tables than one list has.
+            con.execute("CREATE SCHEMA many; BEGIN")
+            for number in range(150):
+                con.execute(f"CREATE TABLE many.t{number:03} AS SELECT {number} AS x")
+            con.execute("COMMIT; DROP TABLE many.t077; INSERT INTO many.t100 VALUES (7)")
         with tarfile.open(fixture(FORMATS[-1]), "w:xz") as archive:
             archive.add(store, "store", filter=lambda e: None if e.name.endswith("lock") else e)
 
@@ -300,18 +305,99 @@ def test_a_store_of_each_version_opens(tmp_path: Path, version: int, reboot) -> 
                             ).fetchone()
             assert found == (199990000, 600110000, 19999, float(MONEY), BITS, "word 3",
                              "a longer text of number 0", LENGTH)
+        if version > 2:
+            found = con.sql("SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'many'")
+            assert found.fetchone() == (149,)
+            assert con.sql("SELECT sum(x) FROM many.t100").fetchone() == (107,)
+            con.execute("DROP TABLE many.t003; INSERT INTO many.t149 VALUES (1)")
+            con.execute("CREATE TABLE many.t1000 AS SELECT 5 AS x")
         # What is written now lies beside what was there.
         con.execute("INSERT INTO t SELECT i, 'more ' || i FROM range(10000, 90000) r(i)")
     reboot()
     with swingdb.connect("old", store=tmp_path / "store") as con:
         assert con.sql("SELECT count(*), sum(a), max(b) FROM t").fetchone() == (
             84000, 10000000 + sum(range(10000, 90000)), "text 999")
+        if version > 2:
+            found = con.sql("SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'many'")
+            assert found.fetchone() == (149,)
+            assert con.sql("SELECT sum(x) FROM many.t149").fetchone() == (150,)
+            assert con.sql("SELECT x FROM many.t1000").fetchone() == (5,)
 
 
 #: What the columns of the table `wide` add up to.
 MONEY = sum(i * 7919 % 10007 - 5000 for i in range(20000))
 BITS = sum(i % 7 > 2 for i in range(20000))
 LENGTH = sum(len(f"a longer text of number {i}") for i in range(20000))
+
+
+def test_many_tables_against_a_model(tmp_path: Path, reboot) -> None:
+    """Lists of tables in the store, through changes, reboots, and opening it anew from memory."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    store = tmp_path / "taxi"
+    model: dict[str, int] = {}
+    for round in range(6):
+        with swingdb.connect("taxi", store=store, durability=rng.choice(["commit", "manual"])) as con:
+            for _ in range(rng.randrange(1, 6)):
+                con.execute("BEGIN")
+                before = dict(model)
+                for _ in range(rng.choice([1, 3, 60])):
+                    name, value = f"t{rng.randrange(300)}", rng.randrange(1000)
+                    kind = rng.choice("ccdir")
+                    if kind == "c" and name not in model:
+                        con.execute(f"CREATE TABLE {name} AS SELECT {value} AS x")
+                        model[name] = value
+                    elif kind == "d" and name in model:
+                        con.execute(f"DROP TABLE {name}")
+                        del model[name]
+                    elif kind == "i" and name in model:
+                        con.execute(f"INSERT INTO {name} VALUES ({value})")
+                        model[name] += value
+                    elif kind == "r" and name in model and name + "new" not in model:
+                        con.execute(f"ALTER TABLE {name} RENAME TO {name}new")
+                        model[name + "new"] = model.pop(name)
+                if rng.random() < 0.2:
+                    con.execute("ROLLBACK")
+                    model = before
+                else:
+                    con.execute("COMMIT")
+            if round == 4:
+                # Few are left: they come into the root.
+                for name in sorted(model)[5:]:
+                    con.execute(f"DROP TABLE {name}")
+                    del model[name]
+            con.checkpoint()
+        if rng.random() < 0.7:
+            reboot()
+        with swingdb.connect("taxi", store=store) as con:
+            names = [row[0] for row in con.sql("SHOW TABLES").fetchall()]
+            assert sorted(names) == sorted(model)
+            for name, value in model.items():
+                assert con.sql(f"SELECT sum(x) FROM {name}").fetchone() == (value,), name
+    copy = tmp_path / "copy"
+    with swingdb.connect("taxi", store=store) as con:
+        con.checkpoint(copy)
+    swingdb.restore(copy, "back").close()
+    with swingdb.connect("back") as con:
+        assert len(con.sql("SHOW TABLES").fetchall()) == len(model)
+
+
+def test_a_commit_writes_as_much_for_many_tables_as_for_one(tmp_path: Path) -> None:
+    written = {}
+    for tables in (1, 2000):
+        with swingdb.connect(f"many{tables}", store=tmp_path / str(tables)) as con:
+            con.execute("BEGIN")
+            for number in range(tables):
+                con.execute(f"CREATE TABLE t{number:04} (a INT)")
+            con.execute("COMMIT; INSERT INTO t0000 VALUES (1)")
+            con.checkpoint()
+            before = con.store
+            for number in range(100):
+                con.execute(f"INSERT INTO t0000 VALUES ({number})")
+            assert con.store.syncs - before.syncs <= 102
+            written[tables] = con.store.used_bytes - before.used_bytes
+    assert written[2000] < 3 * written[1], written
 
 
 def test_blocks_on_the_disk_take_fewer_bytes(tmp_path: Path, reboot) -> None:

@@ -66,7 +66,7 @@ impl Store {
             prepared: HashMap::new(),
         };
         let root = checkpoint.write(&catalog, &root_of(&catalog, name, &History::new()))?;
-        let head = Head { version: catalog.version, root };
+        let head = Head::new(catalog.version, root);
         batch.set_root(&head.encode()).and_then(|()| batch.commit()).map_err(failed)?;
         let (version, written_bytes) = (catalog.version, written.bytes);
         Ok(CheckpointInfo { version, written_bytes, duration: start.elapsed() })

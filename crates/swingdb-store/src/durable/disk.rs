@@ -149,7 +149,8 @@ impl Disk {
         let version = stored.as_ref().map(|stored| stored.root.version);
         if let Some(stored) = stored {
             let root = stored.ledger.root;
-            state.head = root.map(|root| Head { version: stored.root.version, root });
+            let (format, version) = (stored.format, stored.root.version);
+            state.head = root.map(|root| Head { format, version, root });
             state.ledger = stored.ledger;
             state.known = stored.known;
         }
@@ -225,7 +226,7 @@ impl Disk {
                 return Err(error);
             }
         };
-        let head = Head { version: catalog.version, root };
+        let head = Head::new(catalog.version, root);
         let dead = state.ledger.apply(&mut written.change);
         match self.commit(batch, state, (!undoable).then_some(&dead), Some(head)) {
             Ok(()) => {}

@@ -16,11 +16,13 @@ use super::super::raw;
 use super::super::segment::{Chunk, Segment};
 use super::super::space::Blocks;
 use super::super::table::{Page, Table};
+use super::super::table_list::ListPage;
 use super::encode::{AllPrepared, prepare, prepare_bytes};
 use super::format::{
-    self, BlockRef, StoredArray, StoredChunk, StoredEntry, StoredPage, StoredRoot, StoredSegment,
+    self, BlockRef, StoredArray, StoredChunk, StoredPage, StoredRoot, StoredSegment,
 };
 use super::ledger::{Change, Known, Ledger, PageBlocks, TableRecords};
+use super::lists::{StoredEntry, StoredList, write_list};
 use super::tier::commit_error;
 
 /// What notes the record that it is in.
@@ -29,6 +31,7 @@ enum Noted {
     Blocks(Arc<Blocks>),
     Page(Arc<Page>),
     Table(Arc<TableEntry>),
+    List(Arc<ListPage>),
 }
 
 /// What a checkpoint has put into a batch.
@@ -50,6 +53,7 @@ impl Written {
                 Noted::Blocks(blocks) => blocks.set_stored(None),
                 Noted::Page(page) => page.set_stored(None),
                 Noted::Table(entry) => entry.set_stored(None),
+                Noted::List(list) => list.set_stored(None),
             }
         }
     }
@@ -80,33 +84,74 @@ impl Checkpoint<'_, '_> {
     /// Writes the state `catalog`; `root` has everything but the schemas. Returns the root record.
     pub fn write(&mut self, catalog: &Catalog, root: &StoredRoot) -> Result<RecordId> {
         let mut w = root.begin(catalog.schemas.len());
-        let mut present = Vec::new();
         for (name, node) in &catalog.schemas {
             w.text(name);
-            w.len(node.tables.len());
-            for (table, entry) in node.tables.all()? {
-                let record = self.table(catalog, (name, table), entry)?;
-                present.push(entry.id);
-                let stored = StoredEntry {
-                    name: table.to_string(),
-                    id: entry.id,
-                    record,
-                    rows: entry.rows,
-                    bytes: entry.bytes,
-                    segments: entry.segments,
-                };
-                format::write_entry(&mut w, &stored);
+            let pages = node.tables.pages();
+            w.len(pages.len());
+            for (first, page) in pages {
+                if pages.len() > 1 {
+                    let record = self.list(catalog, name, page)?;
+                    StoredList::write(&mut w, first, Some((record, page.tables())), &[]);
+                    continue;
+                }
+                let entries = self.entries(catalog, name, page)?;
+                self.written.change.in_root.extend(entries.iter().map(|entry| entry.id));
+                StoredList::write(&mut w, first, None, &entries);
+                if self.notes {
+                    page.set_stored(None);
+                }
             }
             node.write_rest(&mut w);
         }
         catalog.write_comments(&mut w);
-        present.sort_unstable();
-        let gone = self.ledger.tables.iter().filter(|(id, _)| present.binary_search(id).is_err());
-        let gone = gone.map(|(id, records)| (*id, Some(records.clone()), None));
-        self.written.change.tables.extend(gone);
+        self.written.change.drop_tables(self.ledger);
         let record = self.put(&w.into_bytes())?;
         self.written.change.new_root = Some(record);
         Ok(record)
+    }
+
+    /// The record of a list of tables.
+    fn list(
+        &mut self,
+        catalog: &Catalog,
+        schema: &Arc<str>,
+        list: &Arc<ListPage>,
+    ) -> Result<RecordId> {
+        if self.notes
+            && let Some(record) = list.stored()
+        {
+            self.written.change.lists_kept.push(record);
+            return Ok(record);
+        }
+        let entries = self.entries(catalog, schema, list)?;
+        let record = self.put(&write_list(&entries))?;
+        let ids = entries.iter().map(|entry| entry.id).collect();
+        self.written.change.lists_added.push((record, ids));
+        if self.notes {
+            list.set_stored(Some(record));
+            self.written.noted.push(Noted::List(list.clone()));
+        }
+        Ok(record)
+    }
+
+    /// The tables of a list, with their records.
+    fn entries(
+        &mut self,
+        catalog: &Catalog,
+        schema: &Arc<str>,
+        list: &ListPage,
+    ) -> Result<Vec<StoredEntry>> {
+        let entries = list.entries()?.iter().map(|(name, entry)| {
+            Ok(StoredEntry {
+                name: name.to_string(),
+                id: entry.id,
+                record: self.table(catalog, (schema, name), entry)?,
+                rows: entry.rows,
+                bytes: entry.bytes,
+                segments: entry.segments,
+            })
+        });
+        entries.collect()
     }
 
     fn table(
