@@ -338,7 +338,8 @@ def test_many_tables_against_a_model(tmp_path: Path, reboot) -> None:
     store = tmp_path / "taxi"
     model: dict[str, int] = {}
     for round in range(6):
-        with swingdb.connect("taxi", store=store, durability=rng.choice(["commit", "manual"])) as con:
+        durability = rng.choice(["commit", "manual"])
+        with swingdb.connect("taxi", store=store, durability=durability) as con:
             for _ in range(rng.randrange(1, 6)):
                 con.execute("BEGIN")
                 before = dict(model)

@@ -9,15 +9,16 @@
 //! |---|---|
 //! | root payload | `SwDBdisk`, format version (4 bytes), state's version (8), root record (8) |
 //! | root | name, history, version, next table id, flag: sharing, schemas |
-//! | schema | name; lists of tables: least name, record and number of tables, or the list itself; views, macros, sequences |
+//! | schema | name; lists of tables; views, macros, sequences |
+//! | in it, a list | least name; record and number of tables, or the list itself |
 //! | list | tables: name, id, record, rows, bytes, segments |
 //! | table | definition; pages: record, segments, rows, live rows, bytes |
 //! | page | 255, version (2); segments: rows, deleted rows, option of the bitmap's block, columns |
 //! | column | statistics, blocks, node; option of the patch: blocks, node |
 //! | block | bytes of the block; where its record is shorter, encoded (`swing_tier::pack`) |
 //!
-//! Before format version 3 a root has the tables of a schema as one list. The version is that of the
-//! root: tables and pages of older ones stay as they are until they change.
+//! Before format version 3 a root has the tables of a schema as one list. The version is that of
+//! the root: tables and pages of older ones stay as they are until they change.
 //!
 //! A page of version 1 begins with the number of its segments, and its blocks are not encoded. It
 //! stays as it is until its table changes, so a store may have pages of both versions.

@@ -1,8 +1,9 @@
 //! Which records a store's state consists of, and how often each is used.
 //!
 //! A checkpoint replaces the root, the records of changed tables, of the lists that these are in,
-//! and of changed pages. Pages use blocks. A block that no page uses any more is freed, and so is a replaced record (INV-DB-12:
-//! the log's records are those that the state reaches, and those that wait to be freed).
+//! and of changed pages. Pages use blocks. A block that no page uses any more is freed, and so is a
+//! replaced record (INV-DB-12: the log's records are those that the state reaches, and those that
+//! wait to be freed).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

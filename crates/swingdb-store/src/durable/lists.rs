@@ -2,9 +2,9 @@
 //! (`table_list.rs`).
 //!
 //! A list has a record of its own, which is written again only when one of its tables has changed;
-//! so a commit writes as much for thousands of tables as for one, but for a line a list in the root.
-//! The list of a schema that has one only is in the root itself. Before format version 3 a root had
-//! the tables of all schemas.
+//! so a commit writes as much for thousands of tables as for one, but for a line a list in the
+//! root. The list of a schema that has one only is in the root itself. Before format version 3 a
+//! root had the tables of all schemas.
 
 use swing_tier::RecordId;
 use swingdb_common::error::Result;
