@@ -386,7 +386,8 @@ def checkpoint_section(results: dict) -> str:
     return (
         f"The first checkpoint of {results['bytes'] / 1e6:.0f} MB of numbers, which are not "
         f"written in fewer bytes, runs at {ours / 1e6:.0f} MB/s, {ratio:.2f} of the disk's "
-        f"sequential direct writes ({device / 1e6:.0f} MB/s). TPC-H, {tables['memory_bytes'] / 1e6:.0f} MB in "
+        f"sequential direct writes ({device / 1e6:.0f} MB/s). TPC-H, "
+        f"{tables['memory_bytes'] / 1e6:.0f} MB in "
         f"memory, is on the disk after {tables['seconds']:.2f} s, in {tables['bytes'] / 1e6:.0f} "
         "MB.\n\nA checkpoint after neighbouring rows of the numbers have changed in one column:\n\n"
         + table(["share of the rows", "rows", "written, MB", "ms"], rows)
