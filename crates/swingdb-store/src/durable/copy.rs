@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use swing::Namespace;
 use swing_tier::storage::Storage;
 use swing_tier::{Directory, DirectoryOptions, Log, LogOptions, OpenError as LogError};
@@ -19,7 +20,7 @@ use super::attach::{open_log, open_or_create};
 use super::disk::CheckpointInfo;
 use super::format::Head;
 use super::history::History;
-use super::ledger::{Known, Ledger};
+use super::ledger::Ledger;
 use super::load::{StoredCatalog, load};
 use super::tier::{absolute, commit_error, open_error, problem};
 use super::write::{Checkpoint, Written, root_of};
@@ -58,7 +59,7 @@ impl Store {
         let mut checkpoint = Checkpoint {
             batch: &mut batch,
             ledger: &Ledger::default(),
-            known: &mut Known::default(),
+            known: &Mutex::default(),
             written: &mut written,
             path,
             notes: false,

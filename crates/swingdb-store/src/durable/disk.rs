@@ -83,7 +83,7 @@ struct Undo {
 #[derive(Debug, Default)]
 struct State {
     ledger: Ledger,
-    known: Known,
+    known: Mutex<Known>,
     /// The state that the log holds.
     head: Option<Head>,
     /// Records that the state does not use, to be freed with the next commit.
@@ -152,7 +152,7 @@ impl Disk {
             let (format, version) = (stored.format, stored.root.version);
             state.head = root.map(|root| Head { format, version, root });
             state.ledger = stored.ledger;
-            state.known = stored.known;
+            state.known = Mutex::new(stored.known);
         }
         // What a process left behind that died between a commit and the freeing behind it.
         let used = state.ledger.records();
@@ -211,7 +211,7 @@ impl Disk {
         let mut checkpoint = Checkpoint {
             batch: &mut batch,
             ledger: &state.ledger,
-            known: &mut state.known,
+            known: &state.known,
             written: &mut written,
             path: &self.path,
             notes: true,

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use swing_tier::{Batch, RecordId};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel::go_on;
@@ -17,7 +18,7 @@ use super::super::segment::{Chunk, Segment};
 use super::super::space::Blocks;
 use super::super::table::{Page, Table};
 use super::super::table_list::ListPage;
-use super::encode::{AllPrepared, prepare, prepare_bytes};
+use super::encode::{AllPrepared, Gathered, Prepared, prepare_bytes};
 use super::format::{
     self, BlockRef, StoredArray, StoredChunk, StoredPage, StoredRoot, StoredSegment,
 };
@@ -63,7 +64,7 @@ impl Written {
 pub(super) struct Checkpoint<'a, 'log> {
     pub batch: &'a mut Batch<'log>,
     pub ledger: &'a Ledger,
-    pub known: &'a mut Known,
+    pub known: &'a Mutex<Known>,
     pub written: &'a mut Written,
     pub path: &'a std::path::Path,
     /// Whether the database's objects note their records. A copy elsewhere leaves no notes.
@@ -194,18 +195,7 @@ impl Checkpoint<'_, '_> {
         {
             return Ok(record);
         }
-        let mut segments = Vec::with_capacity(page.segments);
-        let mut rest: &[Arc<Segment>] = page.named_segments()?;
-        while !rest.is_empty() {
-            go_on()?;
-            let (prepared, count) = prepare(rest, self.known, |blocks| !self.is_stored(blocks))?;
-            self.prepared = prepared;
-            let (some, later) = rest.split_at(count);
-            for segment in some {
-                segments.push(self.segment(segment)?);
-            }
-            rest = later;
-        }
+        let segments = self.segments(page.named_segments()?)?;
         let record = self.put(&format::write_page(&segments))?;
         let blocks = segments.iter().flat_map(|s| s.blocks()).map(|block| block.record).collect();
         let added: PageBlocks = (record, blocks);
@@ -215,6 +205,33 @@ impl Checkpoint<'_, '_> {
             self.written.noted.push(Noted::Page(page.clone()));
         }
         Ok(record)
+    }
+
+    /// Writes segments. While some are on their way to the disk, those behind them are prepared.
+    fn segments(&mut self, all: &[Arc<Segment>]) -> Result<Vec<StoredSegment>> {
+        let mut stored = Vec::with_capacity(all.len());
+        let known = self.known;
+        let mut rest = all;
+        let mut here = Gathered::of(rest, |blocks| !self.is_stored(blocks))?;
+        let mut ready = here.prepare(known)?;
+        while !rest.is_empty() {
+            go_on()?;
+            let (some, later) = rest.split_at(here.segments);
+            let next = Gathered::of(later, |blocks| !self.is_stored(blocks))?;
+            self.prepared = here.by_blocks(ready);
+            ready = std::thread::scope(|scope| {
+                let ahead = next.prepare_ahead(scope, known);
+                for segment in some {
+                    stored.push(self.segment(segment)?);
+                }
+                match ahead {
+                    Some(ahead) => ahead.join().unwrap_or_else(|_| Err(died())),
+                    None => next.prepare(known),
+                }
+            })?;
+            (rest, here) = (later, next);
+        }
+        Ok(stored)
     }
 
     fn segment(&mut self, segment: &Segment) -> Result<StoredSegment> {
@@ -261,6 +278,11 @@ impl Checkpoint<'_, '_> {
         }
     }
 
+    /// A record that the log has already.
+    fn take_known(&self, prepared: &Prepared, len: u64) -> Option<BlockRef> {
+        self.known.lock().take(prepared.check, len, self.ledger)
+    }
+
     /// The records of blocks; those that the log does not have are written.
     fn blocks(&mut self, blocks: &Arc<Blocks>) -> Result<Arc<[BlockRef]>> {
         if let Some(known) = self.stored(blocks) {
@@ -272,7 +294,7 @@ impl Checkpoint<'_, '_> {
         };
         let mut all = Vec::with_capacity(blocks.listed().len());
         for (loc, prepared) in blocks.listed().iter().zip(prepared) {
-            if let Some(known) = self.known.take(prepared.check, loc.len, self.ledger) {
+            if let Some(known) = self.take_known(&prepared, loc.len) {
                 all.push(known);
                 continue;
             }
@@ -293,6 +315,11 @@ impl Checkpoint<'_, '_> {
         }
         Ok(all)
     }
+}
+
+/// Panics are errors there already.
+fn died() -> Error {
+    Error::internal("a thread that prepares blocks has died")
 }
 
 /// A root that lacks its schemas.
