@@ -1236,6 +1236,38 @@ def test_a_full_disk_rolls_all_commits_of_a_group_back(small_disk: Path, reboot)
     assert [row for (row,) in rows("taxi", store, "SELECT a FROM t ORDER BY a")] == kept
 
 
+def test_a_full_disk_rolls_changes_of_a_half_read_database_back(small_disk: Path, reboot) -> None:
+    store = small_disk / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t AS SELECT i AS a, hash(i) AS b FROM range(800000) r(i)")
+        con.execute("CREATE TABLE filled (a INT, b VARCHAR)")
+        whole = con.sql("SELECT count(*), sum(a), max(b) FROM t").fetchall()
+    reboot()
+    with slowly_opened(store) as con:
+        kept, failed = [], 0
+        for row in range(400):
+            text = random.Random(row).randbytes(60_000).hex()
+            try:
+                con.execute("INSERT INTO filled VALUES (?, ?)", [row, text])
+                kept.append(row)
+            except swingdb.StoreError as error:
+                assert error.problem == "full"
+                failed += 1
+                assert con.sql("SELECT count(*) FROM filled").fetchone() == (len(kept),)
+                if failed > 3:
+                    break
+        assert failed > 3, "24 MiB were never full"
+        assert con.sql("SELECT count(*), sum(a), max(b) FROM t").fetchall() == whole
+        assert con.store.stored_version == con.store.memory_version
+        con.share()
+        with swingdb.snapshot("taxi") as snapshot:
+            found = snapshot.sql("SELECT a FROM filled ORDER BY a").fetchall()
+        assert [row for (row,) in found] == kept
+    reboot()
+    assert [row for (row,) in rows("taxi", store, "SELECT a FROM filled ORDER BY a")] == kept
+    assert rows("taxi", store, "SELECT count(*), sum(a), max(b) FROM t") == whole
+
+
 def test_a_full_disk_rolls_updates_and_deletes_of_a_group_back(small_disk: Path, reboot) -> None:
     store = small_disk / "taxi"
     threads, each = 6, 5
