@@ -166,7 +166,7 @@ bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; resu
 OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores export \
 	readers-writer private-copy footprint fig15 fig17 fig18 sql-suites
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
-OF_DISK := probe scan cold commits mapped-random mapped-scan bulk
+OF_DISK := probe scan cold commits checkpoint open-store mapped-random mapped-scan bulk
 
 .PHONY: bench-database
 bench-database: $(OF_DATABASE:%=bench-%) ## All benchmarks of the database
@@ -344,6 +344,15 @@ bench-cold: build ## The first query of a fresh process on a database on a disk,
 .PHONY: bench-commits
 bench-commits: build ## Durable commits of one row by 1, 4 and 16 threads, against SQLite
 	$(PY) bench/commits.py --bin $(BIN)
+
+# Smaller: make bench-checkpoint JOB="--mb 200 --scale 0.1"; larger: make bench-open-store JOB="--gb 10".
+.PHONY: bench-checkpoint
+bench-checkpoint: build ## Checkpoints against the disk's sequential write, and of small changes
+	$(PY) bench/checkpoint.py --bin $(BIN) $(JOB)
+
+.PHONY: bench-open-store
+bench-open-store: build ## From nothing in memory to the first answer of a database on a disk
+	$(PY) bench/open_store.py --bin $(BIN) $(JOB)
 
 .PHONY: bench-mapped-random
 bench-mapped-random: tools ## Random reads of files larger than memory: mmap, pread, io_uring, fio; root

@@ -372,6 +372,42 @@ def commits_section(results: dict) -> str:
     )
 
 
+def checkpoint_section(results: dict) -> str:
+    """Checkpoints, whole and of changes."""
+    ours, device, ratio = (
+        statistics.median(run[key] for run in results["runs"])
+        for key in ("per_second", "device_per_second", "ratio")
+    )
+    tables = results["tpch"]
+    rows = [
+        [f"{r['share']:g}", str(r["rows"]), f"{r['bytes'] / 1e6:.2f}", f"{r['seconds'] * 1e3:.1f}"]
+        for r in results["changes"]
+    ]
+    return (
+        f"The first checkpoint of {results['bytes'] / 1e6:.0f} MB of numbers, which are not "
+        f"written in fewer bytes, runs at {ours / 1e6:.0f} MB/s, {ratio:.2f} of the disk's "
+        f"sequential direct writes ({device / 1e6:.0f} MB/s). TPC-H, "
+        f"{tables['memory_bytes'] / 1e6:.0f} MB in "
+        f"memory, is on the disk after {tables['seconds']:.2f} s, in {tables['bytes'] / 1e6:.0f} "
+        "MB.\n\nA checkpoint after neighbouring rows of the numbers have changed in one column:\n\n"
+        + table(["share of the rows", "rows", "written, MB", "ms"], rows)
+    )
+
+
+def open_store_section(results: dict) -> str:
+    """Opening a store."""
+    rows = [
+        [r["question"], f"{r['open_s'] * 1e3:.0f}", f"{r['answer_s'] * 1e3:.0f}",
+         f"{r['in_memory']:.0%}"]
+        for r in results["rows"]
+    ]
+    return (
+        f"A fresh process opens a database of {results['memory_bytes'] / 1e9:.1f} GB, "
+        f"{results['store_bytes'] / 1e9:.1f} GB on the disk, of which nothing is in memory.\n\n"
+        + table(["first", "opened, ms", "answered, ms", "in memory then"], rows)
+    )
+
+
 def gpu_section(results: dict) -> str:
     """Another process's memory, copied to a GPU."""
     size, own = results["bytes"], results["copies"]["PyTorch's own pinned memory"]["s"]
@@ -405,6 +441,8 @@ SECTIONS = [
     ("gpu", "To a GPU", gpu_section),
     ("cold", "The first query on a database on a disk", cold_section),
     ("commits", "Durable commits", commits_section),
+    ("checkpoint", "Checkpoints", checkpoint_section),
+    ("open-store", "Opening a database on a disk", open_store_section),
 ]
 
 

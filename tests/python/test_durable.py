@@ -11,6 +11,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import tarfile
 import tempfile
 import threading
@@ -145,6 +146,7 @@ def test_states_that_diverged_are_refused(tmp_path: Path, reboot) -> None:
     reboot()
     with swingdb.connect("taxi", store=one) as con:
         con.execute("INSERT INTO t VALUES (3)")
+        con.share()  # from here on it is in memory, too
     with pytest.raises(swingdb.StoreError, match="each has changes") as caught:
         swingdb.connect("taxi", store=two)
     assert caught.value.problem == "mismatch"
@@ -249,7 +251,7 @@ def test_room_of_what_was_dropped_comes_back(tmp_path: Path) -> None:
 
 
 FIXTURES = Path(__file__).parent / "fixtures"
-FORMATS = (1, 2)
+FORMATS = (1, 2, 3)
 
 
 def fixture(version: int) -> Path:
@@ -275,6 +277,11 @@ def make_fixture() -> None:
             con.execute("CREATE VIEW v AS SELECT count(*) AS n FROM t")
             con.execute("CREATE SEQUENCE numbers START 7")
             con.execute("CREATE MACRO twice(x) AS 2 * x")
+            # From version 3 on: more tables than one list has.
+            con.execute("CREATE SCHEMA many; BEGIN")
+            for number in range(150):
+                con.execute(f"CREATE TABLE many.t{number:03} AS SELECT {number} AS x")
+            con.execute("COMMIT; DROP TABLE many.t077; INSERT INTO many.t100 VALUES (7)")
         with tarfile.open(fixture(FORMATS[-1]), "w:xz") as archive:
             archive.add(store, "store", filter=lambda e: None if e.name.endswith("lock") else e)
 
@@ -298,18 +305,100 @@ def test_a_store_of_each_version_opens(tmp_path: Path, version: int, reboot) -> 
                             ).fetchone()
             assert found == (199990000, 600110000, 19999, float(MONEY), BITS, "word 3",
                              "a longer text of number 0", LENGTH)
+        if version > 2:
+            found = con.sql("SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'many'")
+            assert found.fetchone() == (149,)
+            assert con.sql("SELECT sum(x) FROM many.t100").fetchone() == (107,)
+            con.execute("DROP TABLE many.t003; INSERT INTO many.t149 VALUES (1)")
+            con.execute("CREATE TABLE many.t1000 AS SELECT 5 AS x")
         # What is written now lies beside what was there.
         con.execute("INSERT INTO t SELECT i, 'more ' || i FROM range(10000, 90000) r(i)")
     reboot()
     with swingdb.connect("old", store=tmp_path / "store") as con:
         assert con.sql("SELECT count(*), sum(a), max(b) FROM t").fetchone() == (
             84000, 10000000 + sum(range(10000, 90000)), "text 999")
+        if version > 2:
+            found = con.sql("SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'many'")
+            assert found.fetchone() == (149,)
+            assert con.sql("SELECT sum(x) FROM many.t149").fetchone() == (150,)
+            assert con.sql("SELECT x FROM many.t1000").fetchone() == (5,)
 
 
 #: What the columns of the table `wide` add up to.
 MONEY = sum(i * 7919 % 10007 - 5000 for i in range(20000))
 BITS = sum(i % 7 > 2 for i in range(20000))
 LENGTH = sum(len(f"a longer text of number {i}") for i in range(20000))
+
+
+def test_many_tables_against_a_model(tmp_path: Path, reboot) -> None:
+    """Lists of tables in the store, through changes, reboots, and opening it anew from memory."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    store = tmp_path / "taxi"
+    model: dict[str, int] = {}
+    for round in range(6):
+        durability = rng.choice(["commit", "manual"])
+        with swingdb.connect("taxi", store=store, durability=durability) as con:
+            for _ in range(rng.randrange(1, 6)):
+                con.execute("BEGIN")
+                before = dict(model)
+                for _ in range(rng.choice([1, 3, 60])):
+                    name, value = f"t{rng.randrange(300)}", rng.randrange(1000)
+                    kind = rng.choice("ccdir")
+                    if kind == "c" and name not in model:
+                        con.execute(f"CREATE TABLE {name} AS SELECT {value} AS x")
+                        model[name] = value
+                    elif kind == "d" and name in model:
+                        con.execute(f"DROP TABLE {name}")
+                        del model[name]
+                    elif kind == "i" and name in model:
+                        con.execute(f"INSERT INTO {name} VALUES ({value})")
+                        model[name] += value
+                    elif kind == "r" and name in model and name + "new" not in model:
+                        con.execute(f"ALTER TABLE {name} RENAME TO {name}new")
+                        model[name + "new"] = model.pop(name)
+                if rng.random() < 0.2:
+                    con.execute("ROLLBACK")
+                    model = before
+                else:
+                    con.execute("COMMIT")
+            if round == 4:
+                # Few are left: they come into the root.
+                for name in sorted(model)[5:]:
+                    con.execute(f"DROP TABLE {name}")
+                    del model[name]
+            con.checkpoint()
+        if rng.random() < 0.7:
+            reboot()
+        with swingdb.connect("taxi", store=store) as con:
+            names = [row[0] for row in con.sql("SHOW TABLES").fetchall()]
+            assert sorted(names) == sorted(model)
+            for name, value in model.items():
+                assert con.sql(f"SELECT sum(x) FROM {name}").fetchone() == (value,), name
+    copy = tmp_path / "copy"
+    with swingdb.connect("taxi", store=store) as con:
+        con.checkpoint(copy)
+    swingdb.restore(copy, "back").close()
+    with swingdb.connect("back") as con:
+        assert len(con.sql("SHOW TABLES").fetchall()) == len(model)
+
+
+def test_a_commit_writes_as_much_for_many_tables_as_for_one(tmp_path: Path) -> None:
+    written = {}
+    for tables in (1, 2000):
+        with swingdb.connect(f"many{tables}", store=tmp_path / str(tables)) as con:
+            con.execute("BEGIN")
+            for number in range(tables):
+                con.execute(f"CREATE TABLE t{number:04} (a INT)")
+            con.execute("COMMIT; INSERT INTO t0000 VALUES (1)")
+            con.checkpoint()
+            before = con.store
+            for number in range(100):
+                con.execute(f"INSERT INTO t0000 VALUES ({number})")
+            assert con.store.syncs - before.syncs <= 102
+            written[tables] = con.store.used_bytes - before.used_bytes
+    assert written[2000] < 3 * written[1], written
 
 
 def test_blocks_on_the_disk_take_fewer_bytes(tmp_path: Path, reboot) -> None:
@@ -386,6 +475,66 @@ def test_what_a_query_needs_is_read_first(tmp_path: Path, reboot) -> None:
     for metric in ("disk_bytes=", "disk_requests=", "disk_depth=", "disk_domains=",
                    "disk_buffer_bytes=", "disk_mb_per_s="):
         assert metric in plan, plan
+
+
+AGGREGATES = """
+    SELECT sum(a) FROM t;
+    SELECT min(a), max(b), count(s), avg(c), count(*) FROM t;
+    SELECT b, sum(a), min(s), avg(a), count(*) FROM t WHERE a % 3 = 0 GROUP BY b;
+    SELECT stddev(a), var_pop(b), bool_and(a >= 0), bit_xor(a), approx_count_distinct(s) FROM t;
+    SELECT count(DISTINCT s), sum(a + 1) FILTER (b > 5), list_sum(list(b)) FROM t;
+    SELECT s, count(*) FROM t GROUP BY ALL HAVING count(*) > 1
+""".split(";")
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_aggregates_are_computed_beside_the_scan(tmp_path: Path, reboot, threads: int) -> None:
+    import duckdb
+
+    large(tmp_path / "taxi")
+    with swingdb.connect("taxi") as con:
+        warm = [sorted(con.sql(query).fetchall(), key=str) for query in AGGREGATES]
+        duck = duckdb.connect()
+        t = con.sql("SELECT * FROM t").arrow()
+        duck.register("t", t)
+    for query, expected in zip(AGGREGATES, warm):
+        if "approx" not in query:
+            found = sorted(duck.sql(query).fetchall(), key=str)
+            assert [[pytest.approx(x) if isinstance(x, float) else x for x in row]
+                    for row in found] == [list(row) for row in expected]
+    for query, expected in zip(AGGREGATES, warm):
+        reboot()
+        with slowly_opened(tmp_path / "taxi") as con:
+            con.execute(f"SET threads = {threads}")
+            plan = str(con.sql(f"EXPLAIN {query}").fetchall())
+            assert re.search(r"on_disk=\d+ segments of \d+ bytes, aggregates_beside=", plan), plan
+            assert ("final=push_up" in plan) == (threads > 1 and "mode=Partial" in plan), plan
+            assert "DataSourceExec" in plan and "HashJoin" not in plan
+            found = sorted(con.sql(query).fetchall(), key=str)
+            assert [[pytest.approx(x) if isinstance(x, float) else x for x in row]
+                    for row in found] == [list(row) for row in expected]
+
+
+def test_rows_are_aggregated_while_the_disk_is_read(tmp_path: Path, reboot) -> None:
+    large(tmp_path / "taxi")
+    for _ in range(20):
+        reboot()
+        with slowly_opened(tmp_path / "taxi") as con:
+            query = "EXPLAIN ANALYZE SELECT sum(a), sum(c::HUGEINT), max(s) FROM t"
+            plan, again = (str(con.sql(query).fetchall()) for _ in range(2))
+        assert "on_disk" not in again and "disk_rows_beside" not in again, "it is in memory now"
+        found = re.search(r"disk_rows_beside=(\S+)", plan)
+        if found and found[1] != "0":
+            break
+    else:
+        raise AssertionError(plan)
+
+
+def test_what_is_in_memory_says_nothing_of_disks(tmp_path: Path) -> None:
+    large(tmp_path / "taxi")
+    with swingdb.connect("taxi") as con:
+        plan = str(con.sql("EXPLAIN SELECT sum(a) FROM t").fetchall())
+        assert "on_disk" not in plan and "aggregates_beside" not in plan
 
 
 def give_domains(directory: Path) -> None:
@@ -471,21 +620,139 @@ def test_the_background_reads_everything(tmp_path: Path, reboot) -> None:
             assert snapshot.sql(WHOLE).fetchall() == whole
 
 
-def test_a_change_and_a_share_wait_for_everything(tmp_path: Path, reboot) -> None:
-    whole = large(tmp_path / "taxi")
-    for change in ("INSERT INTO t (a) VALUES (-1)", "CREATE TABLE u (a INT)", None):
+CHANGES = """
+    INSERT INTO t (a) VALUES (-1);
+    UPDATE t SET b = 5 WHERE a = 77;
+    DELETE FROM t WHERE a BETWEEN 200000 AND 299999;
+    CREATE TABLE u AS SELECT a, b FROM t WHERE a < 10;
+    ALTER TABLE t ADD COLUMN d INT DEFAULT 4;
+    BEGIN; DROP TABLE u; INSERT INTO t (a) VALUES (-2); ROLLBACK;
+    BEGIN; INSERT INTO u VALUES (-3, 4); COMMIT
+"""
+CHANGED = f"SELECT * FROM ({WHOLE}), (SELECT sum(d) AS d FROM t), (SELECT sum(a) AS u FROM u)"
+
+
+def changed(directory: Path, reboot, changes: str = CHANGES) -> list:
+    """What is true of a database that was in memory whole when it was changed."""
+    large(directory)
+    with swingdb.connect("taxi") as con:
+        con.execute(changes)
+        found = con.sql(CHANGED).fetchall()
+    reboot()
+    return found
+
+
+def slowly_opened(store: Path, durability: str | float = "commit") -> swingdb.Connection:
+    """A database of which nothing has been read yet."""
+    for _ in range(20):
+        con = swingdb.connect("taxi", store=store, durability=durability)
+        if cold(con):
+            return con
+        con.close()
+    raise AssertionError("everything is in memory")
+
+
+@pytest.mark.parametrize("durability", ["commit", 60.0])
+def test_changes_do_not_wait_for_everything(tmp_path: Path, reboot, durability) -> None:
+    expected = changed(tmp_path / "other", reboot)
+    large(tmp_path / "taxi")
+    reboot()
+    with slowly_opened(tmp_path / "taxi", durability) as con:
+        before = cold(con)
+        con.execute("INSERT INTO t (a) VALUES (-1)")
+        con.execute("CREATE TABLE v AS SELECT 1 AS x; DROP TABLE v")
+        if before == cold(con):
+            # The background has not begun: so nothing but the changes was written.
+            assert con.store.stored_version == con.store.memory_version
+        con.execute("DELETE FROM t WHERE a = -1")
+        con.execute(CHANGES)
+        assert con.sql(CHANGED).fetchall() == expected
+        con.share()
+        assert con.store.loading is None
+        with swingdb.snapshot("taxi") as snapshot:
+            assert snapshot.sql(CHANGED).fetchall() == expected
+        con.execute("INSERT INTO u VALUES (-4, 4); DELETE FROM u WHERE a = -4")
+    assert rows("taxi", tmp_path / "taxi", CHANGED) == expected
+    reboot()
+    assert rows("taxi", tmp_path / "taxi", CHANGED) == expected
+
+
+@pytest.mark.parametrize("durability", ["commit", 60.0])
+def test_changes_of_a_half_read_database_outlive_a_kill(tmp_path, reboot, durability) -> None:
+    expected = changed(tmp_path / "other", reboot)
+    large(tmp_path / "taxi")
+    for wait in (0, 0.55):
+        copy = tmp_path / f"copy{wait}"
+        shutil.copytree(tmp_path / "taxi", copy)
         reboot()
-        with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
-            if change is None:
-                con.share()
-            else:
-                con.execute(change)
-            assert con.store.loading is None
-            con.execute("DELETE FROM t WHERE a = -1; DROP TABLE IF EXISTS u")
-            assert con.sql(WHOLE).fetchall() == whole
-            con.share()
-            with swingdb.snapshot("taxi") as snapshot:
-                assert snapshot.sql(WHOLE).fetchall() == whole
+        program = (
+            "import os, signal, sys, time, swingdb\n"
+            "store, durability, wait, changes = sys.argv[1:]\n"
+            "durability = durability if durability == 'commit' else float(durability)\n"
+            "con = swingdb.connect('taxi', store=store, durability=durability)\n"
+            "time.sleep(float(wait))\n"
+            "con.execute(changes)\n"
+            "print(con.store.loading is not None, flush=True)\n"
+            "os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        arguments = [sys.executable, "-c", program, copy, str(durability), str(wait), CHANGES]
+        died = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+        assert died.returncode == -signal.SIGKILL, died.stderr
+        assert rows("taxi", copy, CHANGED) == expected
+        reboot()
+        assert rows("taxi", copy, CHANGED) == expected
+
+
+def test_what_a_half_read_database_cannot_write_is_rolled_back(tmp_path: Path, reboot) -> None:
+    whole = large(tmp_path / "taxi")
+    reboot()
+    with slowly_opened(tmp_path / "taxi") as con:
+        con.execute("BEGIN; DELETE FROM t; ROLLBACK")
+        con.execute("BEGIN; UPDATE t SET b = 1")
+        with pytest.raises(swingdb.Error):
+            con.execute("INSERT INTO nowhere VALUES (1)")
+        con.execute("ROLLBACK")
+        assert con.sql(WHOLE).fetchall() == whole
+    reboot()
+    assert rows("taxi", tmp_path / "taxi", WHOLE) == whole
+
+
+def test_the_background_waits_for_a_long_transaction(tmp_path: Path, reboot) -> None:
+    large(tmp_path / "taxi")
+    reboot()
+    with slowly_opened(tmp_path / "taxi") as con:
+        con.execute("BEGIN; INSERT INTO t (a) VALUES (-1)")
+        deadline = time.monotonic() + 60
+        while cold(con):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.3)
+        assert con.store.loading is not None, "the transaction is under way"
+        con.execute("COMMIT")
+        while con.store.loading is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert con.sql("SELECT count(*) FROM t WHERE a = -1").fetchone() == (1,)
+
+
+def test_a_share_waits_for_everything(tmp_path: Path, reboot) -> None:
+    whole = large(tmp_path / "taxi")
+    reboot()
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        con.share()
+        assert con.store.loading is None
+        with swingdb.snapshot("taxi") as snapshot:
+            assert snapshot.sql(WHOLE).fetchall() == whole
+
+
+def test_a_manual_store_gets_no_change_before_a_checkpoint(tmp_path: Path, reboot) -> None:
+    whole = large(tmp_path / "taxi")
+    reboot()
+    with slowly_opened(tmp_path / "taxi", "manual") as con:
+        con.execute("DELETE FROM t")
+        assert con.store.loading is None, "the change has waited"
+    reboot()
+    assert rows("taxi", tmp_path / "taxi", WHOLE) == whole
 
 
 def test_many_threads_read_while_it_is_opened(tmp_path: Path, reboot) -> None:
@@ -551,12 +818,11 @@ def test_damage_is_told_by_the_query_that_needs_the_block(tmp_path: Path, reboot
                 assert con.sql(WHOLE).fetchall() == whole, "it had been read before"
             except swingdb.StoreError as error:
                 assert error.problem == "damaged"
+        con.execute("CREATE TABLE other AS SELECT 1 AS x; DROP TABLE other")
         try:
-            con.execute("INSERT INTO t (a) VALUES (1)")
+            con.share()
         except swingdb.StoreError as error:
             assert error.problem == "damaged"
-        else:
-            con.execute("DELETE FROM t WHERE a = 1 AND b IS NULL")
 
 
 def test_a_damaged_store_is_an_error_or_right(tmp_path: Path, rng: random.Random, reboot) -> None:
@@ -968,6 +1234,38 @@ def test_a_full_disk_rolls_all_commits_of_a_group_back(small_disk: Path, reboot)
         assert con.store.stored_version == con.store.memory_version
     reboot()
     assert [row for (row,) in rows("taxi", store, "SELECT a FROM t ORDER BY a")] == kept
+
+
+def test_a_full_disk_rolls_changes_of_a_half_read_database_back(small_disk: Path, reboot) -> None:
+    store = small_disk / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t AS SELECT i AS a, hash(i) AS b FROM range(800000) r(i)")
+        con.execute("CREATE TABLE filled (a INT, b VARCHAR)")
+        whole = con.sql("SELECT count(*), sum(a), max(b) FROM t").fetchall()
+    reboot()
+    with slowly_opened(store) as con:
+        kept, failed = [], 0
+        for row in range(400):
+            text = random.Random(row).randbytes(60_000).hex()
+            try:
+                con.execute("INSERT INTO filled VALUES (?, ?)", [row, text])
+                kept.append(row)
+            except swingdb.StoreError as error:
+                assert error.problem == "full"
+                failed += 1
+                assert con.sql("SELECT count(*) FROM filled").fetchone() == (len(kept),)
+                if failed > 3:
+                    break
+        assert failed > 3, "24 MiB were never full"
+        assert con.sql("SELECT count(*), sum(a), max(b) FROM t").fetchall() == whole
+        assert con.store.stored_version == con.store.memory_version
+        con.share()
+        with swingdb.snapshot("taxi") as snapshot:
+            found = snapshot.sql("SELECT a FROM filled ORDER BY a").fetchall()
+        assert [row for (row,) in found] == kept
+    reboot()
+    assert [row for (row,) in rows("taxi", store, "SELECT a FROM filled ORDER BY a")] == kept
+    assert rows("taxi", store, "SELECT count(*), sum(a), max(b) FROM t") == whole
 
 
 def test_a_full_disk_rolls_updates_and_deletes_of_a_group_back(small_disk: Path, reboot) -> None:

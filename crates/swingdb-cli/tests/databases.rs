@@ -42,6 +42,59 @@ fn a_database_that_was_never_shared_can_be_copied() {
     assert!(error.contains("does not exist"), "{error}");
 }
 
+/// Runs statements in a shell, and leaves it open until it is dropped.
+struct Writer(std::process::Child);
+
+impl Writer {
+    fn run(world: &World, arguments: &[&str], statements: &str) -> Self {
+        let mut command = world.command(arguments);
+        let piped = std::process::Stdio::piped;
+        let mut child = command.stdin(piped()).stdout(piped()).spawn().unwrap();
+        let input = child.stdin.as_mut().unwrap();
+        writeln!(input, "{statements} SELECT 'done' AS ready;").unwrap();
+        let output = BufReader::new(child.stdout.as_mut().unwrap());
+        assert!(output.lines().any(|line| line.unwrap().contains("done")));
+        Self(child)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_checkpoint_of_a_database_that_another_process_writes_says_how_its_store_stands() {
+    let world = World::new();
+    let disk = tempfile::tempdir().unwrap();
+    let path = |name: &str| disk.path().join(name).to_str().unwrap().to_owned();
+    let create = "CREATE TABLE t AS SELECT 7 AS x; SHARE;";
+    for (durability, says) in [
+        ("commit", "writes each commit there"),
+        ("60", "every 1 min"),
+        ("manual", "CHECKPOINT alone"),
+    ] {
+        let store = path(durability);
+        let arguments = ["--store", &store, "--durability", durability, durability];
+        let writer = Writer::run(&world, &arguments, create);
+        let text = match durability {
+            "commit" => world.ok(&["checkpoint", durability]),
+            _ => world.fails(1, &["checkpoint", durability]),
+        };
+        let process = format!("process {}", writer.0.id());
+        assert!(text.contains(says) && text.contains(&process), "{text}");
+        assert!(text.contains(&store), "{text}");
+        // What it has shared can be copied meanwhile.
+        assert!(world.ok(&["checkpoint", durability, &path("copy")]).contains("written in"));
+        std::fs::remove_dir_all(path("copy")).unwrap();
+    }
+    let _writer = Writer::run(&world, &["alone"], "CREATE TABLE t AS SELECT 7 AS x;");
+    let text = world.fails(1, &["checkpoint", "alone"]);
+    assert!(text.contains("Run CHECKPOINT there"), "{text}");
+}
+
 #[test]
 fn a_missing_server_says_how_to_build_it() {
     let world = World::new();

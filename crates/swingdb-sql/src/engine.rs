@@ -54,6 +54,7 @@ use crate::optimize::steps::in_steps;
 use crate::optimize::unseen_order::UNSEEN_ORDER;
 use crate::options::{BATCH_ROWS, machine};
 use crate::physical::aggregate_statistics::FromStatistics;
+use crate::physical::beside_scan::BesideScan;
 use crate::physical::dynamic_filters::HandDown;
 use crate::physical::insertion_order::InOrder;
 use crate::physical::lost_order::LostOrder;
@@ -196,6 +197,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.push(Arc::new(TopOfGroups));
     rules.push(Arc::new(ShareRows));
     rules.push(Arc::new(InSlices));
+    rules.push(Arc::new(BesideScan));
     rules
 }
 

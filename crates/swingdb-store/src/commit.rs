@@ -56,6 +56,9 @@ pub(super) struct Writer {
     root_version: u64,
     /// Every commit is published.
     pub published: bool,
+    /// But not yet: the database is read from its store on a disk, and parts of it are not in
+    /// memory. Meanwhile commits go there alone (`durable/loading.rs`).
+    pub held: bool,
     /// There are commits that were not published.
     pub changed: bool,
     /// Epoch of the last publish.
@@ -125,6 +128,7 @@ impl Writer {
             root_changes: 0,
             root_version: version,
             published: false,
+            held: false,
             changed: false,
             epoch: None,
             disk: None,
@@ -159,23 +163,33 @@ impl Writer {
             let ticket = self.group.join(catalog.clone(), Applied { verdict, effects });
             return Ok(Committed::Joined(ticket));
         }
-        let mut epoch = None;
-        if self.published {
-            let alone = self.group.is_empty();
-            let mut publish = || self.publish(ground, &catalog, Publish::Committed);
-            match if alone { publish() } else { to_the_end(publish) } {
-                Ok(published) => epoch = Some(published),
-                Err(error) => {
-                    self.undo_verdict(ground, verdict, effects, base);
-                    self.undo_group(&error);
-                    return Err(error);
-                }
+        match self.make_lasting(ground, &catalog) {
+            Ok(epoch) => {
+                verdict.settle(ground);
+                Ok(Committed::Done(catalog, epoch))
             }
-        } else {
-            self.changed = true;
+            Err(error) => {
+                self.undo_verdict(ground, verdict, effects, base);
+                self.undo_group(&error);
+                Err(error)
+            }
         }
-        verdict.settle(ground);
-        Ok(Committed::Done(catalog, epoch))
+    }
+
+    /// Publishes a state, if commits are published; its epoch then.
+    fn make_lasting(&mut self, ground: &Arc<Ground>, catalog: &Catalog) -> Result<Option<u64>> {
+        if self.held {
+            self.changed = true;
+            let disk = self.disk.clone();
+            return disk.map_or(Ok(None), |disk| disk.bring_to(catalog, false).map(|_| None));
+        }
+        if !self.published {
+            self.changed = true;
+            return Ok(None);
+        }
+        let alone = self.group.is_empty();
+        let mut publish = || self.publish(ground, catalog, Publish::Committed);
+        if alone { publish() } else { to_the_end(publish) }.map(Some)
     }
 
     /// Whether a transaction may be published together with others: its commit waits for a sync,
@@ -184,7 +198,8 @@ impl Writer {
         let waits = self.disk.as_ref().is_some_and(|disk| disk.with_each_commit());
         let plain = effects.ranges.is_empty() && effects.shared.is_empty();
         let plain = plain && verdict.listed.is_empty() && verdict.unlisted.is_empty();
-        waits && plain && self.published && !self.is_fresh() && self.group.has_room()
+        let published = self.published && !self.held && !self.is_fresh();
+        waits && plain && published && self.group.has_room()
     }
 
     /// A commit that was applied is not published.
@@ -390,7 +405,7 @@ impl Writer {
     /// Whatever fails here has changed nothing that is committed, and is done by the next change.
     pub fn give_back_dropped(&mut self, catalog: &Catalog) {
         let Some(ground) = self.ground.clone() else { return };
-        if !self.published || ground.space.queued_bytes() <= MAX_LEFT_BY_COMMITS {
+        if !self.published || self.held || ground.space.queued_bytes() <= MAX_LEFT_BY_COMMITS {
             return;
         }
         // A database in which nothing was committed yet does not begin to exist here.

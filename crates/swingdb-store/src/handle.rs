@@ -218,7 +218,9 @@ impl Store {
     /// Starts the write transaction; waits up to [`super::WRITER_WAIT`] for another one of this
     /// process to end.
     pub fn begin(&self) -> Result<WriteTxn> {
-        let mut writer = self.take_writer()?;
+        self.check_process()?;
+        self.takes_changes()?;
+        let mut writer = self.take_slot()?;
         writer.give_back_dropped(&self.latest());
         let ground = self.drained(&mut writer);
         self.transaction(writer, ground, self.latest())
@@ -228,7 +230,7 @@ impl Store {
     /// anybody. So others that have committed let it go first, and share its way to the disk.
     pub fn begin_short(&self) -> Result<WriteTxn> {
         self.check_process()?;
-        self.loaded()?;
+        self.takes_changes()?;
         let mut writer = self.take_slot_as_it_is()?;
         if !writer.group.has_room() {
             self.flush(&mut writer);
@@ -268,13 +270,6 @@ impl Store {
             }
             self.inner.told.wait(&mut slot);
         }
-    }
-
-    /// A transaction of a database that is opened: it starts from `base`.
-    pub(super) fn begin_over(&self, base: &Arc<Catalog>) -> Result<WriteTxn> {
-        let mut writer = self.take_slot()?;
-        let ground = self.drained(&mut writer);
-        self.transaction(writer, ground, base.clone())
     }
 
     fn drained(&self, writer: &mut Writer) -> Result<Arc<Ground>> {

@@ -287,6 +287,8 @@ pub(super) struct Space {
     foreign: RwLock<BTreeMap<u64, Arc<Foreign>>>,
     /// Blocks of the catalog by their keys, when more than one table may use them.
     shared: Mutex<Option<HashMap<u64, Weak<Blocks>>>>,
+    /// Blocks are in a store on a disk, and may not be in memory.
+    cold: AtomicBool,
 }
 
 impl Space {
@@ -311,7 +313,18 @@ impl Space {
             limbo: Mutex::default(),
             foreign: RwLock::default(),
             shared: Mutex::default(),
+            cold: AtomicBool::new(false),
         })
+    }
+
+    /// Notes whether some blocks are in a store on a disk and may not be in memory.
+    pub fn set_cold(&self, cold: bool) {
+        self.cold.store(cold, Ordering::Release);
+    }
+
+    /// Whether some blocks may not be in memory.
+    pub fn is_cold(&self) -> bool {
+        self.cold.load(Ordering::Acquire)
     }
 
     /// Whether tables of the catalog that is read share chunks.

@@ -4,12 +4,15 @@
 //! pages, in the order of the names. A page has a record of its own in the area, which is read when
 //! a name of it is looked up, and written again only when one of its tables has changed. Neither a
 //! snapshot nor a commit takes longer for more tables, but for one entry a page in the root. A list
-//! of one page is written into the root itself.
+//! of one page is written into the root itself. A store on a disk has the same pages
+//! (`durable/write.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+use swing_tier::RecordId;
 use swingdb_common::error::{Error, Result};
 
 use super::catalog::TableEntry;
@@ -21,7 +24,7 @@ use super::table::{record_bytes, record_loc};
 /// Tables of a page at most.
 const MAX_PAGE_TABLES: usize = 64;
 
-type Entries = BTreeMap<Arc<str>, Arc<TableEntry>>;
+pub(super) type Entries = BTreeMap<Arc<str>, Arc<TableEntry>>;
 
 /// Tables by their names. Clones share their pages.
 #[derive(Debug, Clone, Default)]
@@ -33,21 +36,39 @@ pub(super) struct TableList {
 
 /// One page. It never changes: with a table of it comes another page.
 #[derive(Debug)]
-struct ListPage {
+pub(super) struct ListPage {
     tables: usize,
     /// In the area, when it is there.
     record: OnceLock<Arc<Blocks>>,
     /// Once they are known.
     entries: OnceLock<Entries>,
+    /// The record in the store on a disk, when it is there.
+    stored: Mutex<Option<RecordId>>,
 }
 
 impl ListPage {
     fn new(entries: Entries) -> Arc<Self> {
-        let tables = entries.len();
-        Arc::new(Self { tables, record: OnceLock::new(), entries: OnceLock::from(entries) })
+        let (tables, entries) = (entries.len(), OnceLock::from(entries));
+        Arc::new(Self { tables, record: OnceLock::new(), entries, stored: Mutex::default() })
     }
 
-    fn entries(&self) -> Result<&Entries> {
+    /// Its record in the store on a disk, when it is there.
+    pub fn stored(&self) -> Option<RecordId> {
+        *self.stored.lock()
+    }
+
+    /// Notes its record in the store.
+    pub fn set_stored(&self, record: Option<RecordId>) {
+        *self.stored.lock() = record;
+    }
+
+    /// How many tables it has.
+    pub fn tables(&self) -> usize {
+        self.tables
+    }
+
+    /// Its tables.
+    pub fn entries(&self) -> Result<&Entries> {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
         }
@@ -244,16 +265,49 @@ impl TableList {
                     let tables = r.u64()? as usize;
                     let record = Blocks::committed(space, vec![read_loc(r)?])?;
                     let record = OnceLock::from(record);
-                    Arc::new(ListPage { tables, record, entries: OnceLock::new() })
+                    let (entries, stored) = (OnceLock::new(), Mutex::default());
+                    Arc::new(ListPage { tables, record, entries, stored })
                 }
                 false => ListPage::new(read_entries(r, space)?),
             };
             Ok((first, page))
         })?;
-        let list = Self { pages: pages.into_iter().collect() };
-        match list.pages.keys().next().is_none_or(|first| first.is_empty()) {
-            true => Ok(list),
+        Self { pages: pages.into_iter().collect() }.checked()
+    }
+
+    /// A list with the pages of a store, each with the least name that belongs to it.
+    pub fn of_pages(pages: Vec<(Arc<str>, Entries, Option<RecordId>)>) -> Result<Self> {
+        let count = pages.len();
+        let mut list = Self::default();
+        for (first, entries, stored) in pages {
+            let page = ListPage::new(entries);
+            page.set_stored(stored);
+            list.pages.insert(first, page);
+        }
+        for ((first, page), next) in
+            list.pages.iter().zip(list.pages.keys().skip(1).map(Some).chain([None]))
+        {
+            let names = page.entries()?;
+            let fits = |name: &Arc<str>| name >= first && next.is_none_or(|next| name < next);
+            if names.is_empty() || !names.keys().all(fits) {
+                return Err(corrupt("a list of tables with names of another list"));
+            }
+        }
+        if list.pages.len() != count {
+            return Err(corrupt("two lists of tables with one first name"));
+        }
+        list.checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        match self.pages.keys().next().is_none_or(|first| first.is_empty()) {
+            true => Ok(self),
             false => Err(corrupt("a list of tables without its first page")),
         }
+    }
+
+    /// The pages, each with the least name that belongs to it.
+    pub fn pages(&self) -> &BTreeMap<Arc<str>, Arc<ListPage>> {
+        &self.pages
     }
 }

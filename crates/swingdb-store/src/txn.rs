@@ -382,6 +382,8 @@ impl WriteTxn {
 
     /// Forgets which records of a store the state's tables are in.
     pub(super) fn forget_stored(&self) -> Result<()> {
+        let nodes = self.current.schemas.values();
+        nodes.flat_map(|node| node.tables.pages().values()).for_each(|page| page.set_stored(None));
         for (_, _, entry) in self.current.entries()? {
             entry.set_stored(None);
         }
@@ -399,6 +401,9 @@ impl WriteTxn {
     /// Removes segments without live rows, and rewrites those with few.
     fn tidy(&mut self) -> Result<()> {
         let thinned = std::mem::take(&mut self.thinned);
+        if thinned.is_empty() {
+            return Ok(());
+        }
         let all: Vec<(Arc<str>, Arc<str>)> = self
             .current
             .known_entries()

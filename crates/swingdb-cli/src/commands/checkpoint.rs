@@ -1,5 +1,8 @@
 //! `swingdb checkpoint`: the last committed state of a database gets to its store on a disk, or
 //! into a directory of its own.
+//!
+//! The store of a database that another process has open is that process's alone. With durability
+//! `commit` it has every commit already; else only that process can bring it up to date.
 
 use crate::args::CheckpointArgs;
 use crate::failure::{Failure, Outcome};
@@ -7,7 +10,7 @@ use crate::home::Home;
 use crate::units;
 use std::path::Path;
 use std::time::Instant;
-use swingdb::{CheckpointInfo, Error, ObjectKind};
+use swingdb::{CheckpointInfo, Durability, Error, ObjectKind};
 
 pub fn run(home: &Home, args: &CheckpointArgs) -> Outcome {
     let start = Instant::now();
@@ -22,7 +25,12 @@ pub fn run(home: &Home, args: &CheckpointArgs) -> Outcome {
             if !home.has_store() && !names.clone().any(|name| name == args.database) {
                 return Err(Error::not_found(ObjectKind::Database, &args.database, names).into());
             }
-            let database = home.open(&args.database)?;
+            let database = match home.open(&args.database) {
+                Err(Failure::Database(busy @ Error::Busy { .. })) if !home.has_store() => {
+                    return of_another_process(home, &args.database, busy);
+                }
+                opened => opened?,
+            };
             let info = database.checkpoint()?;
             let place = database.durable_info().map(|info| info.path.display().to_string());
             database.close()?;
@@ -33,6 +41,35 @@ pub fn run(home: &Home, args: &CheckpointArgs) -> Outcome {
     let taken = units::duration(start.elapsed());
     println!("{} is in {place}: {written} written in {taken}", args.database);
     Ok(())
+}
+
+/// Says how the store stands of a database that another process has open.
+fn of_another_process(home: &Home, name: &str, busy: Error) -> Outcome {
+    let Error::Busy { pid: Some(pid), command, .. } = &busy else { return Err(busy.into()) };
+    let process = match (pid, command) {
+        (0, _) => "a process that cannot be seen from here".to_owned(),
+        (pid, Some(command)) => format!("process {pid} ({command})"),
+        (pid, None) => format!("process {pid}"),
+    };
+    let writes = match home.store_of(name) {
+        Some((path, Durability::Commit)) => {
+            println!("{name} is in {}: {process} writes each commit there", path.display());
+            return Ok(());
+        }
+        Some((path, Durability::Interval(every))) => {
+            let every = units::duration(every);
+            format!("it writes the store {} every {every}", path.display())
+        }
+        Some((path, Durability::Manual)) => {
+            format!("it writes the store {} with CHECKPOINT alone", path.display())
+        }
+        None => "no state with a store was shared yet, so it cannot be told how its store stands"
+            .to_owned(),
+    };
+    Err(Failure::message(format!(
+        "database {name:?} is open for writing in {process}; {writes}. Run CHECKPOINT there, or \
+         copy what it has shared: swingdb checkpoint {name} DIR"
+    )))
 }
 
 /// Copies what was shared last, while somebody writes the database or not. A database of which

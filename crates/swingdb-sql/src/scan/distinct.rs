@@ -8,7 +8,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::ScalarValue;
-use swingdb_store::Table;
+use swingdb_store::{ReadAhead, Table};
 
 /// Rows looked at to guess how many different values a column has.
 pub(crate) const SAMPLE_ROWS: usize = 4096;
@@ -106,8 +106,10 @@ pub(crate) fn sample(table: &Table, column: usize) -> Option<f64> {
     // Evenly spread rows: neighbours are often alike.
     let places = PLACES.min(segments.len());
     let mut seen = Seen::default();
-    for place in 0..places {
-        let segment = &segments[place * segments.len() / places];
+    let chosen = || (0..places).map(|place| &segments[place * segments.len() / places]);
+    // All of them by one scan of the disk, as long as this is held.
+    let _ahead = ReadAhead::begin(chosen().map(Arc::as_ref), &[column]).ok()?;
+    for segment in chosen() {
         let step = (segment.rows() * places / SAMPLE_ROWS).max(1);
         let indices = (0..segment.rows() as u32).step_by(step);
         let array = segment.array(column).ok()?;

@@ -21,7 +21,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
-use swingdb_store::Table;
+use swingdb_store::{ReadAhead, Table};
 
 use crate::scan::distinct::{Key, Seen, key};
 use crate::scan::filter::cannot_fail;
@@ -30,6 +30,8 @@ use crate::scan::filter::cannot_fail;
 const SAMPLE_ROWS: usize = 4096;
 /// Segments they are taken from.
 const PLACES: usize = 32;
+/// The same of a table that is in its store on a disk: each is read whole.
+const PLACES_ON_DISK: usize = 8;
 /// Neighbours taken together: in a process that has not touched the table yet, each place costs a
 /// page fault.
 const RUN: u32 = 16;
@@ -205,10 +207,13 @@ fn draw(table: &Table, column: usize) -> Option<ArrayRef> {
     if !flat || segments.is_empty() {
         return None;
     }
-    let places = PLACES.min(segments.len());
+    let most = if table.is_in_memory() { PLACES } else { PLACES_ON_DISK };
+    let places = most.min(segments.len());
+    let chosen = || (0..places).map(|place| &segments[place * segments.len() / places]);
+    // All of them by one scan of the disk, as long as this is held.
+    let _ahead = ReadAhead::begin(chosen().map(Arc::as_ref), &[column]).ok()?;
     let mut parts = Vec::with_capacity(places);
-    for place in 0..places {
-        let segment = &segments[place * segments.len() / places];
+    for segment in chosen() {
         // All of a small table: then the step is one.
         let step = (segment.rows() * places).div_ceil(SAMPLE_ROWS).max(1);
         let rows = segment.rows() as u32;

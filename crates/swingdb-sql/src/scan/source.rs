@@ -21,8 +21,8 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::make_comparator;
 use arrow::compute::SortOptions;
@@ -47,7 +47,7 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushd
 use swingdb_store::{SEGMENT_ROWS, Segment, Table};
 
 use crate::options::BATCH_ROWS;
-use crate::scan::disk::DiskReads;
+use crate::scan::disk::{Beside, DiskReads, OnDisk};
 use crate::scan::hidden::HiddenColumns;
 use crate::scan::statistics;
 use crate::scan::stream::{ScanStream, Shared};
@@ -86,6 +86,8 @@ pub(crate) struct SwingSource {
     pub(super) whole: Option<Whole>,
     /// Segments ruled out at planning.
     pub(super) pruned: usize,
+    /// What of it is on a disk only, when planning has looked at that.
+    on_disk: Arc<OnceLock<OnDisk>>,
     /// Rows dealt with so far, for progress reports.
     pub(super) done: Arc<AtomicU64>,
     pub(super) metrics: ExecutionPlanMetricsSet,
@@ -124,6 +126,7 @@ impl SwingSource {
             parts: None,
             whole: None,
             pruned: 0,
+            on_disk: Arc::default(),
             done: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -193,6 +196,18 @@ impl SwingSource {
         let mut source = self.clone();
         source.whole = Some(self.cut_between_values(column)?);
         Ok(Some(source))
+    }
+
+    /// Notes for those who read the plan what of it is on a disk only, and which aggregates its
+    /// partitions compute.
+    pub(crate) fn note_on_disk(&self, beside: Option<&Beside>) {
+        if self.table.is_in_memory() {
+            return;
+        }
+        if let Some(on_disk) = OnDisk::of(self, beside.cloned()) {
+            // A scan that two operators share has the first note.
+            let _ = self.on_disk.set(on_disk);
+        }
     }
 
     fn partitions(&self) -> usize {
@@ -416,7 +431,7 @@ impl DataSource for SwingSource {
         for filter in self.filters.iter() {
             write!(f, ", filter={filter}")?;
         }
-        Ok(())
+        self.on_disk.get().map_or(Ok(()), |on_disk| write!(f, ", {on_disk}"))
     }
 
     fn output_partitioning(&self) -> Partitioning {

@@ -139,6 +139,7 @@ impl ScanStream {
     fn count(&mut self, rows: usize) {
         self.emitted += rows;
         self.shared.emitted.fetch_add(rows, Ordering::Relaxed);
+        self.shared.disk.note_rows(rows);
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {

@@ -7,6 +7,7 @@ use swingdb_common::error::Result;
 
 use super::super::segment::Segment;
 use super::super::space::Blocks;
+use super::super::table::Table;
 use super::fetch::{Begun, Fetch, fetch};
 
 /// What a [`ReadAhead`] has read so far.
@@ -71,6 +72,13 @@ impl ReadAhead {
             buffer_bytes: stats.ring_bytes(),
             elapsed: stats.elapsed,
         }
+    }
+}
+
+impl Table {
+    /// Whether nothing of it is in the store on a disk alone, as far as can be told at once.
+    pub fn is_in_memory(&self) -> bool {
+        !self.space.is_cold()
     }
 }
 

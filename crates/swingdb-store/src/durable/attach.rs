@@ -208,7 +208,7 @@ impl Store {
         let disk = Disk::new((&path, &name), log, stored, history, durability);
         self.start(Arc::new(disk))?;
         if let Some(loading) = loading {
-            // From here on changes wait until everything is in memory.
+            // From here on what is published waits until everything is in memory.
             *self.inner.loading.lock() = Some(loading.clone());
             match progress {
                 Some(_) => loading.finish(self, progress)?,
@@ -234,13 +234,13 @@ impl Store {
         path: &Path,
         link: Arc<Link>,
     ) -> Result<Arc<Loading>> {
-        let base = self.latest();
-        let txn = self.begin()?;
+        let mut txn = self.begin()?;
         let mut loaded = load(stored, &log.lease(), path, &txn.ground)?;
-        drop(txn);
         loaded.catalog.link = Some(link);
-        let loading = Loading::new(base, loaded);
-        self.install(loading.catalog().clone());
+        let loading = Loading::new(&loaded);
+        txn.writer_mut()?.held = true;
+        txn.replace_all(loaded.catalog, loaded.created, loaded.shared)?;
+        txn.commit()?;
         Ok(loading)
     }
 
@@ -268,7 +268,6 @@ impl Store {
 
     /// Writes the last committed state to the store; returns when it is on the disk.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
-        self.loaded()?;
         let Some(disk) = self.disk() else {
             return Err(Error::unsupported(
                 "CHECKPOINT: this database has no store on a disk; open it with one \

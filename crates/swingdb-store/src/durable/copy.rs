@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use swing::Namespace;
 use swing_tier::storage::Storage;
 use swing_tier::{Directory, DirectoryOptions, Log, LogOptions, OpenError as LogError};
@@ -19,7 +20,7 @@ use super::attach::{open_log, open_or_create};
 use super::disk::CheckpointInfo;
 use super::format::Head;
 use super::history::History;
-use super::ledger::{Known, Ledger};
+use super::ledger::Ledger;
 use super::load::{StoredCatalog, load};
 use super::tier::{absolute, commit_error, open_error, problem};
 use super::write::{Checkpoint, Written, root_of};
@@ -58,7 +59,7 @@ impl Store {
         let mut checkpoint = Checkpoint {
             batch: &mut batch,
             ledger: &Ledger::default(),
-            known: &mut Known::default(),
+            known: &Mutex::default(),
             written: &mut written,
             path,
             notes: false,
@@ -66,7 +67,7 @@ impl Store {
             prepared: HashMap::new(),
         };
         let root = checkpoint.write(&catalog, &root_of(&catalog, name, &History::new()))?;
-        let head = Head { version: catalog.version, root };
+        let head = Head::new(catalog.version, root);
         batch.set_root(&head.encode()).and_then(|()| batch.commit()).map_err(failed)?;
         let (version, written_bytes) = (catalog.version, written.bytes);
         Ok(CheckpointInfo { version, written_bytes, duration: start.elapsed() })
@@ -124,6 +125,7 @@ impl Store {
         txn.replace_all(loaded.catalog, loaded.created, loaded.shared)?;
         // The records are those of another database's store.
         txn.forget_stored()?;
+        txn.ground.space.set_cold(false);
         txn.commit()?;
         Ok(store)
     }

@@ -83,7 +83,7 @@ struct Undo {
 #[derive(Debug, Default)]
 struct State {
     ledger: Ledger,
-    known: Known,
+    known: Mutex<Known>,
     /// The state that the log holds.
     head: Option<Head>,
     /// Records that the state does not use, to be freed with the next commit.
@@ -149,9 +149,10 @@ impl Disk {
         let version = stored.as_ref().map(|stored| stored.root.version);
         if let Some(stored) = stored {
             let root = stored.ledger.root;
-            state.head = root.map(|root| Head { version: stored.root.version, root });
+            let (format, version) = (stored.format, stored.root.version);
+            state.head = root.map(|root| Head { format, version, root });
             state.ledger = stored.ledger;
-            state.known = stored.known;
+            state.known = Mutex::new(stored.known);
         }
         // What a process left behind that died between a commit and the freeing behind it.
         let used = state.ledger.records();
@@ -210,7 +211,7 @@ impl Disk {
         let mut checkpoint = Checkpoint {
             batch: &mut batch,
             ledger: &state.ledger,
-            known: &mut state.known,
+            known: &state.known,
             written: &mut written,
             path: &self.path,
             notes: true,
@@ -225,7 +226,7 @@ impl Disk {
                 return Err(error);
             }
         };
-        let head = Head { version: catalog.version, root };
+        let head = Head::new(catalog.version, root);
         let dead = state.ledger.apply(&mut written.change);
         match self.commit(batch, state, (!undoable).then_some(&dead), Some(head)) {
             Ok(()) => {}

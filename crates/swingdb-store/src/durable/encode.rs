@@ -5,10 +5,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread::{Scope, ScopedJoinHandle};
 
 use arrow::datatypes::DataType;
+use parking_lot::Mutex;
 use swing_tier::pack::{Shape, encode};
 use swingdb_common::error::Result;
+use swingdb_common::runtime::cancel::{OnThread, planning};
+use swingdb_common::runtime::parallel::{WORKER_NAME, caught};
 use swingdb_common::runtime::threads;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -37,10 +41,11 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Of `loc`; without the encoded bytes if the log has the block already.
-    fn new(blocks: &Arc<Blocks>, (loc, shape): (Loc, Shape), known: &Known) -> Result<Self> {
+    fn new(blocks: &Arc<Blocks>, (loc, shape): (Loc, Shape), known: &Mutex<Known>) -> Result<Self> {
         let bytes = raw::bytes(blocks, loc)?;
         let check = xxh3_128_with_seed(bytes, CHECK_SEED);
-        let encoded = if known.has(check, loc.len) { None } else { encode(bytes, shape) };
+        let has = known.lock().has(check, loc.len);
+        let encoded = if has { None } else { encode(bytes, shape) };
         Ok(Self { check, encoded })
     }
 }
@@ -49,49 +54,82 @@ impl Prepared {
 pub(super) type AllPrepared = HashMap<*const Blocks, Vec<Prepared>>;
 
 /// Blocks without a column's type: bitmaps.
-pub(super) fn prepare_bytes(blocks: &Arc<Blocks>, known: &Known) -> Result<Vec<Prepared>> {
+pub(super) fn prepare_bytes(blocks: &Arc<Blocks>, known: &Mutex<Known>) -> Result<Vec<Prepared>> {
     let one = |loc: &Loc| Prepared::new(blocks, (*loc, Shape::Bytes), known);
     blocks.listed().iter().map(one).collect()
 }
 
-/// Prepares the blocks of segments' columns that `wanted` says: of as many segments, from the
-/// first on, as have some 32 MiB of them. Returns how many these are.
-pub(super) fn prepare(
-    segments: &[Arc<Segment>],
-    known: &Known,
-    wanted: impl Fn(&Blocks) -> bool,
-) -> Result<(AllPrepared, usize)> {
-    let mut all: Vec<(Arc<Blocks>, Loc, Shape)> = Vec::new();
-    let (mut bytes, mut count) = (0, 0);
-    for segment in segments {
-        if bytes >= TOGETHER {
-            break;
-        }
-        count += 1;
-        for chunk in segment.chunks()? {
-            let arrays = [Some(chunk.as_ref()), chunk.patch.as_ref().map(|patch| patch.chunk())];
-            for array in arrays.into_iter().flatten().filter(|array| wanted(&array.blocks)) {
-                for (loc, shape) in array.blocks.listed().iter().zip(shapes(array)) {
-                    bytes += loc.len;
-                    all.push((array.blocks.clone(), *loc, shape));
+/// Blocks of segments' columns that are to be prepared.
+pub(super) struct Gathered {
+    all: Vec<(Arc<Blocks>, Loc, Shape)>,
+    bytes: u64,
+    /// How many segments they are of.
+    pub segments: usize,
+}
+
+impl Gathered {
+    /// The blocks that `wanted` says: of as many segments, from the first on, as have some 32 MiB
+    /// of them.
+    pub fn of(segments: &[Arc<Segment>], wanted: impl Fn(&Blocks) -> bool) -> Result<Self> {
+        let mut found = Self { all: Vec::new(), bytes: 0, segments: 0 };
+        for segment in segments {
+            if found.bytes >= TOGETHER {
+                break;
+            }
+            found.segments += 1;
+            for chunk in segment.chunks()? {
+                let patch = chunk.patch.as_ref().map(|patch| patch.chunk());
+                let arrays = std::iter::once(chunk.as_ref()).chain(patch);
+                for array in arrays.filter(|array| wanted(&array.blocks)) {
+                    for (loc, shape) in array.blocks.listed().iter().zip(shapes(array)) {
+                        found.bytes += loc.len;
+                        found.all.push((array.blocks.clone(), *loc, shape));
+                    }
                 }
             }
         }
+        Ok(found)
     }
-    let threads = if bytes <= ALONE { 1 } else { threads::cores() };
-    let done = in_parallel(threads, &all, |(blocks, loc, shape)| {
-        Prepared::new(blocks, (*loc, *shape), known)
-    })?;
-    let mut prepared = AllPrepared::new();
-    for ((blocks, ..), one) in all.iter().zip(done) {
-        prepared.entry(Arc::as_ptr(blocks)).or_default().push(one);
+
+    /// Prepares them, in order.
+    pub fn prepare(&self, known: &Mutex<Known>) -> Result<Vec<Prepared>> {
+        let threads = if self.bytes <= ALONE { 1 } else { threads::cores() };
+        in_parallel(threads, &self.all, |(blocks, loc, shape)| {
+            Prepared::new(blocks, (*loc, *shape), known)
+        })
     }
-    // Tables can share blocks, which then come twice.
-    for (blocks, ..) in &all {
-        let of = prepared.get_mut(&Arc::as_ptr(blocks));
-        of.into_iter().for_each(|of| of.truncate(blocks.listed().len()));
+
+    /// Prepares them on a thread of its own, for the statement of the calling one; `None`: there is
+    /// nothing to do, or no thread.
+    pub fn prepare_ahead<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        known: &'scope Mutex<Known>,
+    ) -> Option<ScopedJoinHandle<'scope, Result<Vec<Prepared>>>> {
+        if self.all.is_empty() {
+            return None;
+        }
+        let statement = planning();
+        let work = move || {
+            let _working = statement.as_ref().map(OnThread::of);
+            caught(|| self.prepare(known))
+        };
+        std::thread::Builder::new().name(WORKER_NAME.into()).spawn_scoped(scope, work).ok()
     }
-    Ok((prepared, count))
+
+    /// What was prepared, by the arrays' blocks.
+    pub fn by_blocks(&self, done: Vec<Prepared>) -> AllPrepared {
+        let mut prepared = AllPrepared::new();
+        for ((blocks, ..), one) in self.all.iter().zip(done) {
+            prepared.entry(Arc::as_ptr(blocks)).or_default().push(one);
+        }
+        // Tables can share blocks, which then come twice.
+        for (blocks, ..) in &self.all {
+            let of = prepared.get_mut(&Arc::as_ptr(blocks));
+            of.into_iter().for_each(|of| of.truncate(blocks.listed().len()));
+        }
+        prepared
+    }
 }
 
 /// What each block of an array holds.

@@ -9,11 +9,16 @@
 //! |---|---|
 //! | root payload | `SwDBdisk`, format version (4 bytes), state's version (8), root record (8) |
 //! | root | name, history, version, next table id, flag: sharing, schemas |
-//! | schema | name; tables: name, id, record, rows, bytes, segments; views, macros, sequences |
+//! | schema | name; lists of tables; views, macros, sequences |
+//! | in it, a list | least name; record and number of tables, or the list itself |
+//! | list | tables: name, id, record, rows, bytes, segments |
 //! | table | definition; pages: record, segments, rows, live rows, bytes |
 //! | page | 255, version (2); segments: rows, deleted rows, option of the bitmap's block, columns |
 //! | column | statistics, blocks, node; option of the patch: blocks, node |
 //! | block | bytes of the block; where its record is shorter, encoded (`swing_tier::pack`) |
+//!
+//! Before format version 3 a root has the tables of a schema as one list. The version is that of
+//! the root: tables and pages of older ones stay as they are until they change.
 //!
 //! A page of version 1 begins with the number of its segments, and its blocks are not encoded. It
 //! stays as it is until its table changes, so a store may have pages of both versions.
@@ -27,7 +32,6 @@
 use swing_tier::RecordId;
 use swingdb_common::error::{Error, Result};
 
-use super::super::catalog::SchemaNode;
 use super::super::codec::{Reader, Writer};
 use super::super::notes::{self, TableNotes};
 use super::super::raw::Loc;
@@ -37,13 +41,14 @@ use super::super::space::corrupt;
 use super::super::stats::ChunkStats;
 use super::super::table::{Definition, MAX_PAGE_SEGMENTS};
 use super::history::History;
+use super::lists::StoredSchema;
 
 /// First bytes of a store's root payload.
 const MAGIC: [u8; 8] = *b"SwDBdisk";
 /// Version of the format.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 /// The oldest version that is read.
-const OLDEST_FORMAT: u32 = 1;
+pub(super) const OLDEST_FORMAT: u32 = 1;
 /// First byte of a page that says its version: no page of version 1 begins with it.
 const VERSIONED_PAGE: u8 = 255;
 /// Version of a page.
@@ -57,14 +62,21 @@ const MAX_BLOCKS: usize = 1 << 20;
 /// Where the state of a store is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
+    /// The format version of the root.
+    pub format: u32,
     pub version: u64,
     pub root: RecordId,
 }
 
 impl Head {
+    /// Of a root that was written now.
+    pub fn new(version: u64, root: RecordId) -> Self {
+        Self { format: FORMAT, version, root }
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        bytes.extend_from_slice(&self.format.to_le_bytes());
         bytes.extend_from_slice(&self.version.to_le_bytes());
         bytes.extend_from_slice(&self.root.0.to_le_bytes());
         bytes
@@ -89,6 +101,7 @@ impl Head {
         }
         match (bytes.len() == PAYLOAD_BYTES, word(12), word(20)) {
             (true, Some(version), Some(root)) => Ok(Some(Self {
+                format,
                 version: u64::from_le_bytes(*version),
                 root: RecordId(u64::from_le_bytes(*root)),
             })),
@@ -132,25 +145,6 @@ impl BlockRef {
     }
 }
 
-/// A table of a stored catalog.
-#[derive(Debug)]
-pub(super) struct StoredEntry {
-    pub name: String,
-    pub id: u64,
-    pub record: RecordId,
-    pub rows: u64,
-    pub bytes: u64,
-    pub segments: u64,
-}
-
-/// A schema of a stored catalog; `rest` has all but the tables.
-#[derive(Debug)]
-pub(super) struct StoredSchema {
-    pub name: String,
-    pub tables: Vec<StoredEntry>,
-    pub rest: SchemaNode,
-}
-
 /// A stored catalog.
 #[derive(Debug)]
 pub(super) struct StoredRoot {
@@ -176,7 +170,8 @@ impl StoredRoot {
         w
     }
 
-    pub fn read(bytes: &[u8]) -> Result<Self> {
+    /// Reads the root record of a store of this format version.
+    pub fn read(bytes: &[u8], format: u32) -> Result<Self> {
         let mut r = Reader::part(bytes);
         let mut root = Self {
             name: r.text()?.to_owned(),
@@ -184,13 +179,7 @@ impl StoredRoot {
             version: r.u64()?,
             next_table: r.u64()?,
             sharing: r.bool()?,
-            schemas: r.list(|r| {
-                Ok(StoredSchema {
-                    name: r.text()?.to_owned(),
-                    tables: r.list(read_entry)?,
-                    rest: SchemaNode::read_rest(r)?,
-                })
-            })?,
+            schemas: r.list(|r| StoredSchema::read(r, format))?,
         };
         for (schema, noted) in notes::read_root(&mut r)? {
             let known = root.schemas.iter_mut().find(|known| *known.name == *schema);
@@ -202,24 +191,6 @@ impl StoredRoot {
         r.finish()?;
         Ok(root)
     }
-}
-
-/// Writes what the root record says of a table.
-pub(super) fn write_entry(w: &mut Writer, entry: &StoredEntry) {
-    w.text(&entry.name);
-    let numbers = [entry.id, entry.record.0, entry.rows, entry.bytes, entry.segments];
-    numbers.iter().for_each(|n| w.u64(*n));
-}
-
-fn read_entry(r: &mut Reader<'_>) -> Result<StoredEntry> {
-    Ok(StoredEntry {
-        name: r.text()?.to_owned(),
-        id: r.u64()?,
-        record: RecordId(r.u64()?),
-        rows: r.u64()?,
-        bytes: r.u64()?,
-        segments: r.u64()?,
-    })
 }
 
 /// A page as its table's record knows it.
@@ -400,17 +371,19 @@ mod tests {
 
     #[test]
     fn the_root_payload_reads_as_written_and_other_versions_are_refused() {
-        let head = Head { version: 7, root: RecordId(1 << 40) };
+        let head = Head::new(7, RecordId(1 << 40));
         let bytes = head.encode();
         assert_eq!(Head::decode(&bytes).unwrap(), Some(head));
         assert_eq!(Head::decode(&[]).unwrap(), None);
         let mut newer = bytes.clone();
         newer[8] = FORMAT as u8 + 1;
         let text = Head::decode(&newer).unwrap_err().to_string();
-        assert!(text.contains("format version 3; this program reads versions 1 to 2"), "{text}");
+        assert!(text.contains("format version 4; this program reads versions 1 to 3"), "{text}");
         let mut older = bytes.clone();
         older[8] = 1;
-        assert_eq!(Head::decode(&older).unwrap(), Some(head));
+        let old = Head { format: 1, ..head };
+        assert_eq!(Head::decode(&older).unwrap(), Some(old));
+        assert_eq!(old.encode(), older, "a root is of its own version");
         older[8] = 0;
         assert!(Head::decode(&older).is_err());
         assert!(Head::decode(&bytes[..27]).is_err());

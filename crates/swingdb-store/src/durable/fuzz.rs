@@ -3,7 +3,8 @@
 
 use super::super::codec::Writer;
 use super::super::notes;
-use super::format::{self, Head, StoredRoot};
+use super::format::{self, FORMAT, Head, OLDEST_FORMAT, StoredRoot};
+use super::lists::{StoredList, read_list, write_list};
 
 /// Gives the bytes to the decoder that the first one names.
 ///
@@ -11,18 +12,23 @@ use super::format::{self, Head, StoredRoot};
 /// If what was decoded is not decoded again from its own encoding.
 pub fn decode_anything(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else { return };
-    match which % 4 {
+    match which % 5 {
         0 => {
             if let Ok(Some(head)) = Head::decode(bytes) {
                 assert_eq!(Head::decode(&head.encode()).ok(), Some(Some(head)));
             }
         }
-        1 => again(bytes, |bytes| Some(write_root(&StoredRoot::read(bytes).ok()?))),
+        1 => again(bytes, |bytes| Some(write_root(&StoredRoot::read(bytes, FORMAT).ok()?))),
         2 => again(bytes, |bytes| {
             let (definition, pages) = format::read_table(bytes).ok()?;
             Some(format::write_table(&definition, &pages))
         }),
-        _ => again(bytes, |bytes| Some(format::write_page(&format::read_page(bytes).ok()?))),
+        3 => again(bytes, |bytes| Some(format::write_page(&format::read_page(bytes).ok()?))),
+        _ => {
+            again(bytes, |bytes| Some(write_list(&read_list(bytes).ok()?)));
+            // Without the lists of today.
+            let _ = StoredRoot::read(bytes, OLDEST_FORMAT);
+        }
     }
 }
 
@@ -37,8 +43,11 @@ fn write_root(root: &StoredRoot) -> Vec<u8> {
     let mut w: Writer = root.begin(root.schemas.len());
     for schema in &root.schemas {
         w.text(&schema.name);
-        w.len(schema.tables.len());
-        schema.tables.iter().for_each(|entry| format::write_entry(&mut w, entry));
+        w.len(schema.lists.len());
+        for list in &schema.lists {
+            let record = list.record.map(|record| (record, list.tables));
+            StoredList::write(&mut w, &list.first, record, &list.entries);
+        }
         schema.rest.write_rest(&mut w);
     }
     let names: Vec<std::sync::Arc<str>> =
@@ -61,10 +70,9 @@ mod tests {
     use super::super::super::read::Node;
     use super::super::super::stats::ChunkStats;
     use super::super::super::table::{ColumnDef, Definition};
-    use super::super::format::{
-        BlockRef, StoredArray, StoredChunk, StoredEntry, StoredPage, StoredSchema, StoredSegment,
-    };
+    use super::super::format::{BlockRef, StoredArray, StoredChunk, StoredPage, StoredSegment};
     use super::super::history::History;
+    use super::super::lists::{StoredEntry, StoredSchema};
     use super::*;
 
     /// Good records of each decoder, to begin from.
@@ -78,13 +86,21 @@ mod tests {
             segments: 1,
         };
         let rest = SchemaNode::default();
+        let entries = vec![entry];
+        let own =
+            StoredList { first: String::new(), record: None, tables: 1, entries: entries.clone() };
+        let (record, first) = (Some(RecordId(6)), "a".to_owned());
+        let elsewhere = StoredList { first, record, tables: 40, entries: Vec::new() };
         let root = StoredRoot {
             name: "db".to_owned(),
             history: History::new().branch_at(3),
             version: 4,
             next_table: 2,
             sharing: true,
-            schemas: vec![StoredSchema { name: "main".to_owned(), tables: vec![entry], rest }],
+            schemas: vec![
+                StoredSchema { name: "main".to_owned(), lists: vec![own], rest: rest.clone() },
+                StoredSchema { name: "s".to_owned(), lists: vec![elsewhere], rest },
+            ],
         };
         let column = |name: &str, data_type| ColumnDef {
             name: name.to_owned(),
@@ -115,10 +131,11 @@ mod tests {
         let bitmap = Some(BlockRef { len: 1, stored: 1, ..block });
         let segment = StoredSegment { rows: 5, deleted: 1, bitmap, chunks: vec![chunk] };
         let records = [
-            Head { version: 7, root: RecordId(1 << 40) }.encode(),
+            Head::new(7, RecordId(1 << 40)).encode(),
             write_root(&root),
             format::write_table(&definition, &[page]),
             format::write_page(&[segment]),
+            write_list(&entries),
         ];
         let with_number =
             |(which, record): (usize, Vec<u8>)| [&[which as u8][..], &record].concat();
@@ -131,12 +148,13 @@ mod tests {
             let record = &seed[1..];
             let same = match which {
                 0 => Head::decode(record).unwrap().unwrap().encode() == record,
-                1 => write_root(&StoredRoot::read(record).unwrap()) == record,
+                1 => write_root(&StoredRoot::read(record, FORMAT).unwrap()) == record,
                 2 => {
                     let (definition, pages) = format::read_table(record).unwrap();
                     format::write_table(&definition, &pages) == record
                 }
-                _ => format::write_page(&format::read_page(record).unwrap()) == record,
+                3 => format::write_page(&format::read_page(record).unwrap()) == record,
+                _ => write_list(&read_list(record).unwrap()) == record,
             };
             assert!(same, "{which}");
         }

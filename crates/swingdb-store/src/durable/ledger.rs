@@ -1,8 +1,9 @@
 //! Which records a store's state consists of, and how often each is used.
 //!
-//! A checkpoint replaces the root, the records of changed tables, and those of changed pages. Pages
-//! use blocks. A block that no page uses any more is freed, and so is a replaced record (INV-DB-12:
-//! the log's records are those that the state reaches, and those that wait to be freed).
+//! A checkpoint replaces the root, the records of changed tables, of the lists that these are in,
+//! and of changed pages. Pages use blocks. A block that no page uses any more is freed, and so is a
+//! replaced record (INV-DB-12: the log's records are those that the state reaches, and those that
+//! wait to be freed).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,6 +21,9 @@ pub(super) struct TableRecords {
 /// A page and the blocks that it names.
 pub(super) type PageBlocks = (RecordId, Vec<RecordId>);
 
+/// A list of tables, and their ids.
+pub(super) type ListTables = (RecordId, Vec<u64>);
+
 /// What a checkpoint replaces.
 #[derive(Debug, Default)]
 pub(super) struct Change {
@@ -29,8 +33,35 @@ pub(super) struct Change {
     pub added: Vec<PageBlocks>,
     /// Pages that the new state does not have; found out by [`Ledger::apply`].
     removed: Vec<PageBlocks>,
+    /// Lists of tables that stay, and those that were written.
+    pub lists_kept: Vec<RecordId>,
+    pub lists_added: Vec<ListTables>,
+    /// Lists that the new state does not have; found out by [`Ledger::apply`].
+    lists_removed: Vec<ListTables>,
+    /// Ids of tables that are in the root; after [`Ledger::apply`] those of before.
+    pub in_root: Vec<u64>,
     pub old_root: Option<RecordId>,
     pub new_root: Option<RecordId>,
+}
+
+impl Change {
+    /// Lists of the new state.
+    fn lists(&self) -> HashSet<RecordId> {
+        let added = self.lists_added.iter().map(|(list, _)| *list);
+        self.lists_kept.iter().copied().chain(added).collect()
+    }
+
+    /// Notes the tables that are in `ledger` and not in the new state.
+    pub fn drop_tables(&mut self, ledger: &Ledger) {
+        let lists = self.lists();
+        let old = ledger.lists.iter().filter(|(list, _)| !lists.contains(list));
+        let old = old.flat_map(|(_, ids)| ids).chain(&ledger.in_root);
+        let new = self.lists_added.iter().flat_map(|(_, ids)| ids).chain(&self.in_root);
+        let new: HashSet<u64> = new.copied().collect();
+        let gone = old.filter(|id| !new.contains(id));
+        let gone = gone.filter_map(|id| Some((*id, Some(ledger.tables.get(id)?.clone()), None)));
+        self.tables.extend(gone.collect::<Vec<_>>());
+    }
 }
 
 /// The records of a state.
@@ -38,6 +69,10 @@ pub(super) struct Change {
 pub(super) struct Ledger {
     pub root: Option<RecordId>,
     pub tables: BTreeMap<u64, TableRecords>,
+    /// Lists of tables, with the ids of their tables.
+    pub lists: HashMap<RecordId, Vec<u64>>,
+    /// Ids of the tables that are in the root.
+    pub in_root: Vec<u64>,
     pages: HashMap<RecordId, Vec<RecordId>>,
     /// How many columns and bitmaps are in each block's record.
     uses: HashMap<RecordId, u32>,
@@ -60,7 +95,7 @@ impl Ledger {
     /// Every record of the state.
     pub fn records(&self) -> HashSet<RecordId> {
         let tables = self.tables.values().map(|table| table.record);
-        let others = self.pages.keys().chain(self.uses.keys()).copied();
+        let others = self.pages.keys().chain(self.uses.keys()).chain(self.lists.keys()).copied();
         tables.chain(others).chain(self.root).collect()
     }
 
@@ -88,6 +123,12 @@ impl Ledger {
                 None => self.tables.remove(id),
             };
         }
+        let lists = change.lists();
+        let gone = self.lists.extract_if(|list, _| !lists.contains(list));
+        change.lists_removed = gone.collect();
+        dead.extend(change.lists_removed.iter().map(|(list, _)| *list));
+        self.lists.extend(change.lists_added.iter().cloned());
+        std::mem::swap(&mut self.in_root, &mut change.in_root);
         change.old_root = self.root;
         self.root = change.new_root;
         dead.extend(change.old_root);
@@ -108,6 +149,11 @@ impl Ledger {
                 None => self.tables.remove(&id),
             };
         }
+        for (list, _) in &change.lists_added {
+            self.lists.remove(list);
+        }
+        self.lists.extend(change.lists_removed);
+        self.in_root = change.in_root;
         self.root = change.old_root;
     }
 
@@ -198,5 +244,43 @@ mod tests {
         };
         ledger.apply(&mut third);
         assert_eq!(ledger.records(), ids(&[3]).into_iter().collect());
+    }
+
+    #[test]
+    fn tables_are_gone_with_the_lists_that_had_them() {
+        let list = |record: u64, ids: &[u64]| (RecordId(record), ids.to_vec());
+        let mut ledger = Ledger::default();
+        let mut first = Change {
+            tables: (1..=4).map(|id| (id, None, table(10 + id, &[]))).collect(),
+            lists_added: vec![list(50, &[1, 2]), list(51, &[3, 4])],
+            new_root: Some(RecordId(90)),
+            ..Change::default()
+        };
+        ledger.apply(&mut first);
+        // Table 2 is dropped, table 1 has other rows.
+        let mut second = Change {
+            tables: vec![(1, table(11, &[]), table(21, &[]))],
+            lists_kept: ids(&[51]),
+            lists_added: vec![list(52, &[1])],
+            new_root: Some(RecordId(91)),
+            ..Change::default()
+        };
+        second.drop_tables(&ledger);
+        let mut dead = ledger.apply(&mut second);
+        dead.sort_unstable();
+        assert_eq!(dead, ids(&[11, 12, 50, 90]));
+        assert_eq!(ledger.records(), ids(&[21, 13, 14, 51, 52, 91]).into_iter().collect());
+        // What is left comes into the root.
+        let mut third =
+            Change { in_root: vec![1, 3], new_root: Some(RecordId(92)), ..Change::default() };
+        third.drop_tables(&ledger);
+        let mut dead = ledger.apply(&mut third);
+        dead.sort_unstable();
+        assert_eq!(dead, ids(&[14, 51, 52, 91]));
+        ledger.revert(third);
+        ledger.revert(second);
+        assert_eq!(ledger.records(), ids(&[11, 12, 13, 14, 50, 51, 90]).into_iter().collect());
+        assert_eq!(ledger.lists.len(), 2);
+        assert!(ledger.in_root.is_empty());
     }
 }

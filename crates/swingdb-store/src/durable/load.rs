@@ -14,7 +14,7 @@ use swingdb_common::error::Result;
 use swingdb_common::progress::Progress;
 use swingdb_common::runtime::threads;
 
-use super::super::catalog::{Catalog, TableEntry};
+use super::super::catalog::{Catalog, SchemaNode, TableEntry};
 use super::super::parallel::in_parallel;
 use super::super::patch::{MAX_PATCH_ROWS, Patch, patch_type};
 use super::super::raw::Reserved;
@@ -22,11 +22,13 @@ use super::super::segment::{Chunk, Deletion, Segment};
 use super::super::space::{Blocks, Ground, corrupt};
 use super::super::stats::ChunkStats;
 use super::super::table::{Definition, Page, Table};
+use super::super::table_list::{Entries, TableList};
 use super::fetch::{Cold, Source, fetch};
 use super::format::{
-    self, BlockRef, Head, StoredArray, StoredEntry, StoredPage, StoredRoot, StoredSegment, to_place,
+    self, BlockRef, Head, StoredArray, StoredPage, StoredRoot, StoredSegment, to_place,
 };
 use super::ledger::{Known, Ledger, TableRecords};
+use super::lists::StoredEntry;
 use super::tier::{in_store, read_error};
 
 /// How many records are read by one request for many.
@@ -36,6 +38,8 @@ const FETCHED_TOGETHER: u64 = 64 << 20;
 
 /// The catalog of a stored state.
 pub(crate) struct StoredCatalog {
+    /// The format version of the root.
+    pub(super) format: u32,
     pub(super) root: StoredRoot,
     pub(super) tables: Vec<StoredTable>,
     pub(super) ledger: Ledger,
@@ -44,8 +48,8 @@ pub(crate) struct StoredCatalog {
 
 /// A table of a stored state.
 pub(super) struct StoredTable {
-    pub schema: usize,
-    pub table: usize,
+    /// Its schema, list, and place in the list.
+    at: (usize, usize, usize),
     pub definition: Definition,
     pub pages: Vec<(StoredPage, Vec<StoredSegment>)>,
 }
@@ -68,21 +72,17 @@ impl StoredCatalog {
     fn read_whole(lease: &Lease, path: &Path) -> Result<Option<Self>> {
         let Some(head) = Head::decode(lease.root())? else { return Ok(None) };
         let bytes = lease.read(head.root).map_err(|e| read_error(path, e))?;
-        let root = StoredRoot::read(&bytes)?;
+        let mut root = StoredRoot::read(&bytes, head.format)?;
         if root.version != head.version {
             return Err(corrupt("the root record is one of another state"));
         }
         let (mut tables, mut ledger) = (Vec::new(), Ledger::default());
         ledger.root = Some(head.root);
         let mut known = Known::default();
-        let entries: Vec<(usize, usize, &StoredEntry)> = root
-            .schemas
-            .iter()
-            .enumerate()
-            .flat_map(|(s, schema)| schema.tables.iter().enumerate().map(move |(t, e)| (s, t, e)))
-            .collect();
-        let ids: Vec<RecordId> = entries.iter().map(|(_, _, entry)| entry.record).collect();
-        for ((schema, table, entry), bytes) in entries.iter().zip(records(lease, path, &ids)?) {
+        read_lists(&mut root, &mut ledger, |ids| records(lease, path, ids))?;
+        let entries: Vec<_> = all_entries(&root).collect();
+        let ids: Vec<RecordId> = entries.iter().map(|(_, entry)| entry.record).collect();
+        for ((at, entry), bytes) in entries.iter().zip(records(lease, path, &ids)?) {
             let (definition, pages) = format::read_table(&bytes)?;
             let page_ids: Vec<RecordId> = pages.iter().map(|page| page.record).collect();
             let bytes = records(lease, path, &page_ids)?;
@@ -99,9 +99,16 @@ impl StoredCatalog {
             if ledger.tables.insert(entry.id, records).is_some() {
                 return Err(corrupt(format!("two tables have the id {}", entry.id)));
             }
-            tables.push(StoredTable { schema: *schema, table: *table, definition, pages: whole });
+            tables.push(StoredTable { at: *at, definition, pages: whole });
         }
-        Ok(Some(Self { root, tables, ledger, known }))
+        Ok(Some(Self { format: head.format, root, tables, ledger, known }))
+    }
+
+    /// The name of a table's schema, and what its list says.
+    fn entry(&self, table: &StoredTable) -> (&str, &StoredEntry) {
+        let (schema, list, place) = table.at;
+        let schema = &self.root.schemas[schema];
+        (&schema.name, &schema.lists[list].entries[place])
     }
 
     /// Bytes of all blocks.
@@ -114,11 +121,8 @@ impl StoredCatalog {
     /// Notes in the tables of `catalog`, which is this state, the records that they are in.
     pub fn note(&self, catalog: &Catalog) -> Result<()> {
         for stored in &self.tables {
-            let schema = &self.root.schemas[stored.schema];
-            let entry = &schema.tables[stored.table];
-            let Some((schema, node)) = catalog.schemas.get_key_value(schema.name.as_str()) else {
-                continue;
-            };
+            let (schema, entry) = self.entry(stored);
+            let Some((schema, node)) = catalog.schemas.get_key_value(schema) else { continue };
             let Some((name, here)) = node.tables.get(&entry.name)? else {
                 continue;
             };
@@ -139,8 +143,64 @@ impl StoredCatalog {
                 page.set_stored(Some(stored.record));
             }
         }
+        self.note_lists(catalog)
+    }
+
+    /// Notes the records of the lists whose tables all have theirs.
+    fn note_lists(&self, catalog: &Catalog) -> Result<()> {
+        for schema in &self.root.schemas {
+            let Some(node) = catalog.schemas.get(schema.name.as_str()) else { continue };
+            for list in &schema.lists {
+                let Some(here) = node.tables.pages().get(list.first.as_str()) else { continue };
+                let entries = here.entries()?;
+                let same = |((name, entry), stored): ((&Arc<str>, &Arc<TableEntry>), _)| {
+                    let stored: &StoredEntry = stored;
+                    **name == *stored.name
+                        && entry.stored() == Some(stored.record)
+                        && (entry.id, entry.rows, entry.bytes, entry.segments)
+                            == (stored.id, stored.rows, stored.bytes, stored.segments)
+                };
+                let fits = entries.len() == list.entries.len();
+                if fits && entries.iter().zip(&list.entries).all(same) {
+                    here.set_stored(list.record);
+                }
+            }
+        }
         Ok(())
     }
+}
+
+/// Each table of a root, whose lists have been read, with its place there.
+fn all_entries(
+    root: &StoredRoot,
+) -> impl Iterator<Item = ((usize, usize, usize), &StoredEntry)> + use<'_> {
+    root.schemas.iter().enumerate().flat_map(|(s, schema)| {
+        schema.lists.iter().enumerate().flat_map(move |(l, list)| {
+            list.entries.iter().enumerate().map(move |(t, entry)| ((s, l, t), entry))
+        })
+    })
+}
+
+/// Reads the lists of tables that have records of their own.
+fn read_lists(
+    root: &mut StoredRoot,
+    ledger: &mut Ledger,
+    read: impl FnOnce(&[RecordId]) -> Result<Vec<Vec<u8>>>,
+) -> Result<()> {
+    let mut lists: Vec<_> = root.schemas.iter_mut().flat_map(|s| &mut s.lists).collect();
+    let ids: Vec<RecordId> = lists.iter().filter_map(|list| list.record).collect();
+    let with_record = lists.iter_mut().filter(|list| list.record.is_some());
+    for (list, bytes) in with_record.zip(read(&ids)?) {
+        list.fill(&bytes)?;
+    }
+    for list in lists {
+        let ids = list.entries.iter().map(|entry| entry.id);
+        match list.record {
+            Some(record) => drop(ledger.lists.insert(record, ids.collect())),
+            None => ledger.in_root.extend(ids),
+        }
+    }
+    Ok(())
 }
 
 fn check_page(page: &StoredPage, segments: &[StoredSegment], columns: usize) -> Result<()> {
@@ -168,7 +228,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Reads everything into memory.
     pub fn fetch_all(&self, progress: Option<&dyn Progress>) -> Result<()> {
-        fetch_all(&self.created, threads::cores(), || {
+        fetch_all(self.created.iter().cloned(), threads::cores(), || {
             let (done, total) = self.source.progress();
             if let Some(progress) = progress {
                 progress.progress(done, Some(total), "bytes");
@@ -181,25 +241,25 @@ impl Loaded {
 /// Reads blocks into memory, some at a time, and decodes them on so many threads; `between` is
 /// called after each time.
 pub(super) fn fetch_all(
-    all: &[Arc<Blocks>],
+    mut all: impl Iterator<Item = Arc<Blocks>>,
     threads: usize,
     mut between: impl FnMut() -> Result<()>,
 ) -> Result<()> {
-    let mut rest = all;
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let some = rest.iter().take_while(|blocks| {
-            let before = bytes;
+    loop {
+        let (mut some, mut bytes) = (Vec::new(), 0);
+        while bytes < FETCHED_TOGETHER
+            && let Some(blocks) = all.next()
+        {
             bytes += blocks.listed().iter().map(|loc| loc.len).sum::<u64>();
-            before < FETCHED_TOGETHER
-        });
-        let (some, later) = rest.split_at(some.count());
+            some.push(blocks);
+        }
+        if some.is_empty() {
+            return Ok(());
+        }
         // All but the first take part in what it reads.
         in_parallel(threads, &vec![(); threads], |()| fetch(some.iter()))?;
         between()?;
-        rest = later;
     }
-    Ok(())
 }
 
 /// Blocks of arrays: those found, or of these the ones that were made here.
@@ -231,6 +291,7 @@ pub(crate) fn load(
         shared: Mutex::default(),
         reused: Mutex::default(),
     };
+    ground.space.set_cold(true);
     loader.load(stored).map_err(|error| in_store(path, error))
 }
 
@@ -263,14 +324,10 @@ impl Loader<'_> {
         let mut catalog = Catalog::empty(self.ground.space.clone());
         catalog.version = stored.root.version;
         catalog.next_table = stored.root.next_table;
-        for schema in &stored.root.schemas {
-            catalog.schemas.insert(Arc::from(schema.name.as_str()), Arc::new(schema.rest.clone()));
-        }
+        let mut of_list: HashMap<(usize, usize), Entries> = HashMap::new();
         for (at, table) in stored.tables.iter().enumerate() {
-            let schema = &stored.root.schemas[table.schema];
-            let entry = &schema.tables[table.table];
-            let names: (Arc<str>, Arc<str>) =
-                (Arc::from(schema.name.as_str()), Arc::from(entry.name.as_str()));
+            let (schema, entry) = stored.entry(table);
+            let names: (Arc<str>, Arc<str>) = (Arc::from(schema), Arc::from(entry.name.as_str()));
             let pages = of_table.remove(&at).unwrap_or_default();
             let space = self.ground.space.clone();
             let made = Table::new(entry.id, names.clone(), definitions[at].clone(), space, pages);
@@ -279,10 +336,17 @@ impl Loader<'_> {
             }
             let made = TableEntry::new(made);
             made.set_stored(Some(entry.record));
-            if let Some(node) = catalog.schemas.get_mut(&names.0) {
-                // Nothing of it is in the area yet.
-                Arc::make_mut(node).tables.insert(names.1, made, &mut Vec::new())?;
-            }
+            let (schema, list, _) = table.at;
+            of_list.entry((schema, list)).or_default().insert(names.1, made);
+        }
+        for (at, schema) in stored.root.schemas.iter().enumerate() {
+            let lists = schema.lists.iter().enumerate().map(|(nth, list)| {
+                let entries = of_list.remove(&(at, nth)).unwrap_or_default();
+                (Arc::from(list.first.as_str()), entries, list.record)
+            });
+            let tables = TableList::of_pages(lists.collect())?;
+            let node = SchemaNode { tables, ..schema.rest.clone() };
+            catalog.schemas.insert(Arc::from(schema.name.as_str()), Arc::new(node));
         }
         let shared = std::mem::take(&mut *self.reused.lock());
         Ok(Loaded { catalog, created, shared, source: self.source.clone() })

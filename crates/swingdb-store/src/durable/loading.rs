@@ -1,23 +1,30 @@
 //! A database that was opened from its store, until all of it is in memory.
 //!
-//! Its own process reads it from the first moment: what a query needs and is not in memory comes
-//! from the store then. Nobody else sees it yet: a state is published in memory when all its bytes
-//! are there, and that is what [`Loading::finish`] does; the first change or share waits for it. A
-//! thread reads the rest in the background.
+//! Its own process reads and changes it from the first moment: what a statement needs and is not in
+//! memory comes from the store then. Nobody else sees it yet: a state is published in memory when
+//! all its bytes are there, and that is what [`Loading::finish`] does; the first share waits for
+//! it. A thread reads the rest in the background.
+//!
+//! Until then a commit goes to the store alone, also where the store follows in intervals: if the
+//! process dies, the store has what it has committed, and memory has what it had before the
+//! database was opened, or nothing. With durability `manual` nothing may go to the store before a
+//! CHECKPOINT, so changes wait until the state is published.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use swing::Publish;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::progress::Progress;
+use swingdb_common::runtime::cancel::to_the_end;
 use swingdb_common::runtime::threads;
 
-use super::super::catalog::Catalog;
-use super::super::handle::{Inner, Store};
+use super::super::handle::{Inner, Store, Writer};
 use super::super::space::Blocks;
 use super::background::Background;
 use super::fetch::Source;
+use super::link::Durability;
 use super::load::{Loaded, fetch_all};
 
 /// The background leaves the disk to the first queries for so long.
@@ -25,12 +32,8 @@ const BACKGROUND_AFTER: Duration = Duration::from_millis(500);
 
 /// What is not finished of opening a database from its store.
 pub(crate) struct Loading {
-    /// The state in memory that the store's takes the place of.
-    base: Arc<Catalog>,
-    /// The store's.
-    catalog: Arc<Catalog>,
-    created: Vec<Arc<Blocks>>,
-    shared: Vec<Arc<Blocks>>,
+    /// What it is made of; what changes have dropped is not read.
+    created: Vec<Weak<Blocks>>,
     source: Arc<Source>,
     /// Held by whoever finishes it.
     finishing: Mutex<()>,
@@ -39,22 +42,14 @@ pub(crate) struct Loading {
 }
 
 impl Loading {
-    pub fn new(base: Arc<Catalog>, loaded: Loaded) -> Arc<Self> {
+    pub fn new(loaded: &Loaded) -> Arc<Self> {
         Arc::new(Self {
-            base,
-            catalog: Arc::new(loaded.catalog),
-            created: loaded.created,
-            shared: loaded.shared,
-            source: loaded.source,
+            created: loaded.created.iter().map(Arc::downgrade).collect(),
+            source: loaded.source.clone(),
             finishing: Mutex::default(),
             background: Background::default(),
             failure: Mutex::default(),
         })
-    }
-
-    /// The state that is being read.
-    pub fn catalog(&self) -> &Arc<Catalog> {
-        &self.catalog
     }
 
     /// Bytes in memory, and bytes of all.
@@ -68,7 +63,7 @@ impl Loading {
     }
 
     fn read_all(&self, threads: usize, progress: Option<&dyn Progress>) -> Result<()> {
-        fetch_all(&self.created, threads, || {
+        fetch_all(self.created.iter().filter_map(Weak::upgrade), threads, || {
             if self.background.is_stopped() {
                 return Err(Error::Closed { what: "database" });
             }
@@ -80,7 +75,7 @@ impl Loading {
         })
     }
 
-    /// Reads what is missing, and commits the state in memory.
+    /// Reads what is missing, and publishes the state in memory.
     pub fn finish(&self, store: &Store, progress: Option<&dyn Progress>) -> Result<()> {
         let _one = self.finishing.lock();
         if store.inner.loading.lock().is_none() {
@@ -88,13 +83,14 @@ impl Loading {
         }
         // Somebody waits for it.
         self.read_all(threads::cores(), progress)?;
-        let mut txn = store.begin_over(&self.base)?;
-        let (created, shared) = (self.created.clone(), self.shared.clone());
-        txn.replace_all(Catalog::clone(&self.catalog), created, shared)?;
-        txn.commit()?;
-        *store.inner.loading.lock() = None;
-        self.source.close();
-        Ok(())
+        let mut writer = store.take_slot()?;
+        let published = to_the_end(|| publish(store, &mut writer));
+        if published.is_ok() {
+            *store.inner.loading.lock() = None;
+            self.source.close();
+        }
+        store.give_back(writer);
+        published
     }
 
     /// Goes on in the background.
@@ -108,10 +104,7 @@ impl Loading {
             return;
         }
         // Only reading takes long: meanwhile the database can be closed.
-        let result = self.read_all(1, None).and_then(|()| match inner.upgrade() {
-            Some(inner) => self.finish(&Store { inner }, None),
-            None => Ok(()),
-        });
+        let result = self.read_all(1, None).and_then(|()| self.finish_later(inner));
         match result {
             Ok(()) | Err(Error::Closed { .. }) => {}
             Err(error) => {
@@ -121,6 +114,19 @@ impl Loading {
         }
     }
 
+    /// Publishes the state when no transaction is under way.
+    fn finish_later(&self, inner: &Weak<Inner>) -> Result<()> {
+        while let Some(inner) = inner.upgrade()
+            && !self.background.is_stopped()
+        {
+            match self.finish(&Store { inner }, None) {
+                Err(Error::Busy { .. }) => {}
+                result => return result,
+            }
+        }
+        Ok(())
+    }
+
     /// Nothing is read any more.
     pub fn stop(&self) {
         self.source.close();
@@ -128,7 +134,26 @@ impl Loading {
     }
 }
 
+/// Publishes the last committed state, all of which is in memory.
+fn publish(store: &Store, writer: &mut Writer) -> Result<()> {
+    let ground = writer.ground.clone();
+    let ground = ground.ok_or_else(|| Error::internal("a database without an area"))?;
+    writer.publish(&ground, &store.latest(), Publish::Committed)?;
+    writer.held = false;
+    ground.space.set_cold(false);
+    Ok(())
+}
+
 impl Store {
+    /// Waits until a database can be changed: while it is opened from a store that only CHECKPOINT
+    /// writes, it cannot.
+    pub(crate) fn takes_changes(&self) -> Result<()> {
+        match self.disk() {
+            Some(disk) if disk.durability() == Durability::Manual => self.loaded(),
+            _ => Ok(()),
+        }
+    }
+
     /// Waits until all of a database that was opened from its store is in memory, and others can
     /// have it.
     pub(crate) fn loaded(&self) -> Result<()> {

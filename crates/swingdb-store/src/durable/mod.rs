@@ -10,8 +10,8 @@
 //! * `write`, `disk`: bringing the store up to date. `encode`: blocks in fewer bytes.
 //! * `load`: its catalog. `fetch`: reading blocks when they are needed, or all in the background
 //!   (`loading`), or ahead of a query (`ahead`). `copy`: copies in directories of their own.
-//! * `format`: the records. `ledger`: which of them are in use. `history`: which state came from
-//!   which. `link`: what the database in memory knows of its store.
+//! * `format`, `lists`: the records. `ledger`: which of them are in use. `history`: which state
+//!   came from which. `link`: what the database in memory knows of its store.
 //!
 //! # Crash story
 //! The log's state switches at once (`docs/tier.md`). A process that dies at any point leaves the
@@ -31,6 +31,7 @@ pub(super) mod fuzz;
 mod history;
 mod ledger;
 mod link;
+mod lists;
 mod load;
 mod loading;
 mod tier;

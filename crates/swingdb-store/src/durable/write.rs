@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use swing_tier::{Batch, RecordId};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel::go_on;
@@ -16,11 +17,13 @@ use super::super::raw;
 use super::super::segment::{Chunk, Segment};
 use super::super::space::Blocks;
 use super::super::table::{Page, Table};
-use super::encode::{AllPrepared, prepare, prepare_bytes};
+use super::super::table_list::ListPage;
+use super::encode::{AllPrepared, Gathered, Prepared, prepare_bytes};
 use super::format::{
-    self, BlockRef, StoredArray, StoredChunk, StoredEntry, StoredPage, StoredRoot, StoredSegment,
+    self, BlockRef, StoredArray, StoredChunk, StoredPage, StoredRoot, StoredSegment,
 };
 use super::ledger::{Change, Known, Ledger, PageBlocks, TableRecords};
+use super::lists::{StoredEntry, StoredList, write_list};
 use super::tier::commit_error;
 
 /// What notes the record that it is in.
@@ -29,6 +32,7 @@ enum Noted {
     Blocks(Arc<Blocks>),
     Page(Arc<Page>),
     Table(Arc<TableEntry>),
+    List(Arc<ListPage>),
 }
 
 /// What a checkpoint has put into a batch.
@@ -50,6 +54,7 @@ impl Written {
                 Noted::Blocks(blocks) => blocks.set_stored(None),
                 Noted::Page(page) => page.set_stored(None),
                 Noted::Table(entry) => entry.set_stored(None),
+                Noted::List(list) => list.set_stored(None),
             }
         }
     }
@@ -59,7 +64,7 @@ impl Written {
 pub(super) struct Checkpoint<'a, 'log> {
     pub batch: &'a mut Batch<'log>,
     pub ledger: &'a Ledger,
-    pub known: &'a mut Known,
+    pub known: &'a Mutex<Known>,
     pub written: &'a mut Written,
     pub path: &'a std::path::Path,
     /// Whether the database's objects note their records. A copy elsewhere leaves no notes.
@@ -80,33 +85,74 @@ impl Checkpoint<'_, '_> {
     /// Writes the state `catalog`; `root` has everything but the schemas. Returns the root record.
     pub fn write(&mut self, catalog: &Catalog, root: &StoredRoot) -> Result<RecordId> {
         let mut w = root.begin(catalog.schemas.len());
-        let mut present = Vec::new();
         for (name, node) in &catalog.schemas {
             w.text(name);
-            w.len(node.tables.len());
-            for (table, entry) in node.tables.all()? {
-                let record = self.table(catalog, (name, table), entry)?;
-                present.push(entry.id);
-                let stored = StoredEntry {
-                    name: table.to_string(),
-                    id: entry.id,
-                    record,
-                    rows: entry.rows,
-                    bytes: entry.bytes,
-                    segments: entry.segments,
-                };
-                format::write_entry(&mut w, &stored);
+            let pages = node.tables.pages();
+            w.len(pages.len());
+            for (first, page) in pages {
+                if pages.len() > 1 {
+                    let record = self.list(catalog, name, page)?;
+                    StoredList::write(&mut w, first, Some((record, page.tables())), &[]);
+                    continue;
+                }
+                let entries = self.entries(catalog, name, page)?;
+                self.written.change.in_root.extend(entries.iter().map(|entry| entry.id));
+                StoredList::write(&mut w, first, None, &entries);
+                if self.notes {
+                    page.set_stored(None);
+                }
             }
             node.write_rest(&mut w);
         }
         catalog.write_comments(&mut w);
-        present.sort_unstable();
-        let gone = self.ledger.tables.iter().filter(|(id, _)| present.binary_search(id).is_err());
-        let gone = gone.map(|(id, records)| (*id, Some(records.clone()), None));
-        self.written.change.tables.extend(gone);
+        self.written.change.drop_tables(self.ledger);
         let record = self.put(&w.into_bytes())?;
         self.written.change.new_root = Some(record);
         Ok(record)
+    }
+
+    /// The record of a list of tables.
+    fn list(
+        &mut self,
+        catalog: &Catalog,
+        schema: &Arc<str>,
+        list: &Arc<ListPage>,
+    ) -> Result<RecordId> {
+        if self.notes
+            && let Some(record) = list.stored()
+        {
+            self.written.change.lists_kept.push(record);
+            return Ok(record);
+        }
+        let entries = self.entries(catalog, schema, list)?;
+        let record = self.put(&write_list(&entries))?;
+        let ids = entries.iter().map(|entry| entry.id).collect();
+        self.written.change.lists_added.push((record, ids));
+        if self.notes {
+            list.set_stored(Some(record));
+            self.written.noted.push(Noted::List(list.clone()));
+        }
+        Ok(record)
+    }
+
+    /// The tables of a list, with their records.
+    fn entries(
+        &mut self,
+        catalog: &Catalog,
+        schema: &Arc<str>,
+        list: &ListPage,
+    ) -> Result<Vec<StoredEntry>> {
+        let entries = list.entries()?.iter().map(|(name, entry)| {
+            Ok(StoredEntry {
+                name: name.to_string(),
+                id: entry.id,
+                record: self.table(catalog, (schema, name), entry)?,
+                rows: entry.rows,
+                bytes: entry.bytes,
+                segments: entry.segments,
+            })
+        });
+        entries.collect()
     }
 
     fn table(
@@ -149,18 +195,7 @@ impl Checkpoint<'_, '_> {
         {
             return Ok(record);
         }
-        let mut segments = Vec::with_capacity(page.segments);
-        let mut rest: &[Arc<Segment>] = page.named_segments()?;
-        while !rest.is_empty() {
-            go_on()?;
-            let (prepared, count) = prepare(rest, self.known, |blocks| !self.is_stored(blocks))?;
-            self.prepared = prepared;
-            let (some, later) = rest.split_at(count);
-            for segment in some {
-                segments.push(self.segment(segment)?);
-            }
-            rest = later;
-        }
+        let segments = self.segments(page.named_segments()?)?;
         let record = self.put(&format::write_page(&segments))?;
         let blocks = segments.iter().flat_map(|s| s.blocks()).map(|block| block.record).collect();
         let added: PageBlocks = (record, blocks);
@@ -170,6 +205,33 @@ impl Checkpoint<'_, '_> {
             self.written.noted.push(Noted::Page(page.clone()));
         }
         Ok(record)
+    }
+
+    /// Writes segments. While some are on their way to the disk, those behind them are prepared.
+    fn segments(&mut self, all: &[Arc<Segment>]) -> Result<Vec<StoredSegment>> {
+        let mut stored = Vec::with_capacity(all.len());
+        let known = self.known;
+        let mut rest = all;
+        let mut here = Gathered::of(rest, |blocks| !self.is_stored(blocks))?;
+        let mut ready = here.prepare(known)?;
+        while !rest.is_empty() {
+            go_on()?;
+            let (some, later) = rest.split_at(here.segments);
+            let next = Gathered::of(later, |blocks| !self.is_stored(blocks))?;
+            self.prepared = here.by_blocks(ready);
+            ready = std::thread::scope(|scope| {
+                let ahead = next.prepare_ahead(scope, known);
+                for segment in some {
+                    stored.push(self.segment(segment)?);
+                }
+                match ahead {
+                    Some(ahead) => ahead.join().unwrap_or_else(|_| Err(died())),
+                    None => next.prepare(known),
+                }
+            })?;
+            (rest, here) = (later, next);
+        }
+        Ok(stored)
     }
 
     fn segment(&mut self, segment: &Segment) -> Result<StoredSegment> {
@@ -216,6 +278,11 @@ impl Checkpoint<'_, '_> {
         }
     }
 
+    /// A record that the log has already.
+    fn take_known(&self, prepared: &Prepared, len: u64) -> Option<BlockRef> {
+        self.known.lock().take(prepared.check, len, self.ledger)
+    }
+
     /// The records of blocks; those that the log does not have are written.
     fn blocks(&mut self, blocks: &Arc<Blocks>) -> Result<Arc<[BlockRef]>> {
         if let Some(known) = self.stored(blocks) {
@@ -227,7 +294,7 @@ impl Checkpoint<'_, '_> {
         };
         let mut all = Vec::with_capacity(blocks.listed().len());
         for (loc, prepared) in blocks.listed().iter().zip(prepared) {
-            if let Some(known) = self.known.take(prepared.check, loc.len, self.ledger) {
+            if let Some(known) = self.take_known(&prepared, loc.len) {
                 all.push(known);
                 continue;
             }
@@ -248,6 +315,11 @@ impl Checkpoint<'_, '_> {
         }
         Ok(all)
     }
+}
+
+/// Panics are errors there already.
+fn died() -> Error {
+    Error::internal("a thread that prepares blocks has died")
 }
 
 /// A root that lacks its schemas.
