@@ -400,7 +400,7 @@ test-power-cuts: ## Power cuts after every write; as root also of a mounted ext4
 
 # Fuzz targets: make fuzz TARGET=tier SECONDS=60, or all of them, in turn. Without a nightly compiler
 # the same entry points run on random bytes in the ordinary tests.
-MEMORY_TARGETS := malloc area tier pack profile journal
+MEMORY_TARGETS := malloc area tier pack profile journal heap objects
 DATABASE_TARGETS := session manifest csv files sql
 TARGET ?= $(MEMORY_TARGETS) records $(DATABASE_TARGETS)
 SECONDS ?= 60

@@ -29,7 +29,7 @@ const OBJECT_HEADER: usize = 8;
 pub(crate) const BUFFERS: usize = 4;
 /// Blocks that only garbage collection may take.
 const SPARE_BLOCKS: usize = 2;
-const MAX_BLOCKS: usize = 1 << 28;
+pub(crate) const MAX_BLOCKS: usize = 1 << 28;
 /// Blocks whose room is reserved at once.
 const STEP_BLOCKS: usize = 64;
 /// The newest commit refers to the block.

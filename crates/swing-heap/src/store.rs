@@ -29,7 +29,7 @@ use swing_tier::{
 };
 
 use crate::core::{Core, Generations};
-use crate::disk::{BLOCK_BYTES, Disk};
+use crate::disk::{BLOCK_BYTES, Disk, MAX_BLOCKS};
 use crate::entry::{
     DiskPlace, EVICTED, FREE, GROUP_ENTRIES, Handle, MAX_GENERATION, STATE, Table, generation,
 };
@@ -75,12 +75,69 @@ pub(crate) struct Store {
 }
 
 /// What the root payload of a commit says beside the pages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) first_generation: u32,
     pub(crate) root: Option<Handle>,
     pub(crate) ids: u32,
     pub(crate) blocks: u32,
+}
+
+/// The root payload of a commit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Payload {
+    facts: Facts,
+    seed: u64,
+    /// The random number in the name of the file of blocks.
+    name: u64,
+    pages: Vec<Option<RecordId>>,
+}
+
+impl Payload {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let facts = &self.facts;
+        let words = [
+            u64::from_le_bytes(*MAGIC),
+            pair(VERSION, facts.first_generation),
+            self.seed,
+            facts.root.map_or(0, Handle::to_bits),
+            pair(facts.ids, facts.blocks),
+            self.name,
+            self.pages.len() as u64,
+            0,
+        ];
+        let pages = self.pages.iter().map(|page| page.map_or(u64::MAX, |id| id.0));
+        words.into_iter().chain(pages).flat_map(u64::to_le_bytes).collect()
+    }
+
+    pub(crate) fn decode(root: &[u8], path: &Path) -> Result<Self, HeapError> {
+        if root.len() < ROOT_HEADER || root[..8] != *MAGIC {
+            return Err(damage(path, "the log there is not that of an object heap"));
+        }
+        let version = word(root, 8) as u32;
+        if version != VERSION {
+            let path = path.to_owned();
+            return Err(OpenError::Version { path, found: version, known: VERSION }.into());
+        }
+        let facts = Facts {
+            first_generation: (word(root, 8) >> 32) as u32,
+            root: Some(word(root, 24)).filter(|&bits| bits != 0).map(Handle::from_bits),
+            ids: word(root, 32) as u32,
+            blocks: (word(root, 32) >> 32) as u32,
+        };
+        let pages = word(root, 48);
+        let fits = pages <= MAX_PAGES as u64
+            && root.len() == ROOT_HEADER + 8 * pages as usize
+            && facts.ids <= MAX_IDS
+            && facts.blocks as usize <= MAX_BLOCKS
+            && (1..=MAX_GENERATION).contains(&facts.first_generation);
+        if !fits {
+            return Err(damage(path, "the root of the object heap contradicts itself"));
+        }
+        let pages = (0..pages as usize).map(|i| record(word(root, ROOT_HEADER + 8 * i))).collect();
+        Ok(Payload { facts, seed: word(root, 16), name: word(root, 40), pages })
+    }
 }
 
 fn log_options() -> LogOptions {
@@ -131,33 +188,12 @@ impl Store {
             return Self::begin(log, storage, disk_limit);
         }
         let path = storage.path();
-        let header_fits = root.len() >= ROOT_HEADER && root[..8] == *MAGIC;
-        if !header_fits {
-            return Err(damage(path, "the log there is not that of an object heap"));
-        }
-        let version = word(&root, 8) as u32;
-        if version != VERSION {
-            let path = path.to_owned();
-            return Err(OpenError::Version { path, found: version, known: VERSION }.into());
-        }
-        let (first_generation, seed) = ((word(&root, 8) >> 32) as u32, word(&root, 16));
-        let (ids, blocks) = (word(&root, 32) as u32, (word(&root, 32) >> 32) as u32);
-        let handle = Some(word(&root, 24)).filter(|&bits| bits != 0).map(Handle::from_bits);
-        let (name, pages) = (word(&root, 40), word(&root, 48));
-        let fits = pages <= MAX_PAGES as u64
-            && root.len() == ROOT_HEADER + 8 * pages as usize
-            && ids <= MAX_IDS
-            && (1..=MAX_GENERATION).contains(&first_generation);
-        if !fits {
-            return Err(damage(path, "the root of the object heap contradicts itself"));
-        }
-        let pages = (0..pages as usize).map(|i| record(word(&root, ROOT_HEADER + 8 * i))).collect();
+        let Payload { facts, seed, name, pages } = Payload::decode(&root, path)?;
         let log = Arc::new(log);
         let mut store = Store { log, groups: Vec::new(), pages, seed, name, broken: None };
-        store.read_pages(ids, path)?;
-        let file = store.open_file(&**storage, blocks)?;
+        store.read_pages(facts.ids, path)?;
+        let file = store.open_file(&**storage, facts.blocks)?;
         let disk = Disk::on(file, seed, disk_limit, &Memory::Process);
-        let facts = Facts { first_generation, root: handle, ids, blocks };
         Ok(Opened { store, disk, facts: Some(facts) })
     }
 
@@ -302,26 +338,11 @@ impl Store {
                 batch.free(old)?;
             }
         }
-        batch.set_root(&self.root(facts, &pages))?;
+        let payload = Payload { facts: *facts, seed: self.seed, name: self.name, pages };
+        batch.set_root(&payload.encode())?;
         batch.commit()?;
-        (self.groups, self.pages) = (groups, pages);
+        (self.groups, self.pages) = (groups, payload.pages);
         Ok(())
-    }
-
-    fn root(&self, facts: &Facts, pages: &[Option<RecordId>]) -> Vec<u8> {
-        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let words = [
-            u64::from_le_bytes(*MAGIC),
-            pair(VERSION, facts.first_generation),
-            self.seed,
-            facts.root.map_or(0, Handle::to_bits),
-            pair(facts.ids, facts.blocks),
-            self.name,
-            pages.len() as u64,
-            0,
-        ];
-        let pages = pages.iter().map(|page| page.map_or(u64::MAX, |id| id.0));
-        words.into_iter().chain(pages).flat_map(u64::to_le_bytes).collect()
     }
 }
 
@@ -343,7 +364,12 @@ fn remove_others(storage: &dyn Storage, name: u64) -> Result<(), HeapError> {
 
 impl Core {
     /// Takes in an entry of a commit; false if it is none.
-    fn recover_entry(&mut self, table: &Table, id: u32, (state, place): (u64, u64)) -> bool {
+    pub(crate) fn recover_entry(
+        &mut self,
+        table: &Table,
+        id: u32,
+        (state, place): (u64, u64),
+    ) -> bool {
         use std::sync::atomic::Ordering::Relaxed;
         self.add_entry(table, id);
         let Some(entry) = table.get(id) else { return false };
@@ -361,6 +387,30 @@ impl Core {
                 generation(state) > 0 && self.disk.recover_object(place)
             }
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn payload() -> Payload {
+        let root = Some(Handle::from_bits(5 << 32));
+        let facts = Facts { first_generation: 9, root, ids: 2000, blocks: 3 };
+        Payload { facts, seed: 7, name: u64::MAX - 1, pages: vec![Some(RecordId(4)), None] }
+    }
+
+    #[test]
+    fn a_root_payload_reads_as_written_and_others_are_refused() {
+        let path = Path::new("test");
+        let bytes = payload().encode();
+        assert_eq!(Payload::decode(&bytes, path), Ok(payload()));
+        assert!((0..bytes.len()).all(|len| Payload::decode(&bytes[..len], path).is_err()));
+        for at in [0, 7, 8, 15, 35, 39, 48, 55] {
+            let mut other = bytes.clone();
+            other[at] ^= 0x80;
+            assert!(Payload::decode(&other, path).is_err(), "{at}");
         }
     }
 }
