@@ -360,7 +360,8 @@ bench-bulk: tools ## A 1.4 GB file through two processes into another file: pipe
 
 # The paper's four, or others: make bench-heap-workloads WORKLOADS=btree HEAP="--size 64M:10G --runs 1"
 WORKLOADS ?=
-# What bench/heap/workloads.py is given besides: 1 GB of objects in 64 MB by itself.
+# What bench/heap/workloads.py is given besides: 1 GB of objects of 1 KiB in 64 MB by itself. Mixes and
+# random lengths: HEAP="--writes 0 20 50 --sizes 512 1024 2048 ~1024".
 HEAP ?=
 
 .PHONY: bench-heap-workloads
@@ -373,8 +374,13 @@ bench-heap-store: tools ## The object heap against swap and foyer: YCSB A-F, a w
 	cargo build --release --locked -p swing-heap --example workloads
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/foyer cargo build --release --locked --manifest-path bench/foyer/Cargo.toml
 	$(PY) bench/heap/workloads.py $(if $(WORKLOADS),$(WORKLOADS),graph ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f) \
-		--sides heap s3fifo malloc foyer --foyer $(CARGO_TARGET_DIR)/foyer/release/swing-bench-foyer \
+		--sides heap lists malloc foyer --foyer $(CARGO_TARGET_DIR)/foyer/release/swing-bench-foyer \
 		--program $(BIN)/examples/workloads --folder /var/tmp --name heap-store $(HEAP)
+
+.PHONY: bench-heap-policies
+bench-heap-policies: tools ## Hit rates of the object heap's policies on traces, beside LRU and the best possible
+	cargo build --release --locked -p swing-heap --example policies
+	$(PY) bench/heap/policies.py --program $(BIN)/examples/policies
 
 .PHONY: bench-heap-guards
 bench-heap-guards: ## What a guard costs on an object in memory, beside a plain load; many threads

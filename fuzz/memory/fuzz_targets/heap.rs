@@ -1,4 +1,4 @@
-//! Arbitrary bytes for every decoder of what an object heap keeps on a disk or shows to others.
+//! Arbitrary bytes for every decoder of an object heap: blocks, tables, shared states.
 
 #![no_main]
 

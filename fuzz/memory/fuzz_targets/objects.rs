@@ -1,7 +1,7 @@
 //! Operations on a small persistent heap against a naive model: objects that come and go, leave
-//! memory and return, flushes, and openings of what the newest flush left.
+//! memory and return, flushes, and openings of the newest flush.
 //!
-//! An operation is three bytes: what, which object, how long.
+//! An operation is three bytes: its kind, the object, the length.
 
 #![no_main]
 
@@ -99,7 +99,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
         }
     }
     compare(&heap, &model);
-    // What a crash would find now.
+    // The copy has the files that a crash would leave now.
     let copy = folder.path().join("copy");
     std::fs::create_dir(&copy).unwrap();
     for file in std::fs::read_dir(&path).unwrap() {
