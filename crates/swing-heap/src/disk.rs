@@ -261,6 +261,12 @@ impl Disk {
         self.room() <= 2 * SPARE_BLOCKS
     }
 
+    /// Whether a block that commits keep may be emptied in the background: that takes room until the
+    /// next commit. The eighth of the limit that flushes leave free is for changes.
+    pub(crate) fn may_empty_kept(&self) -> bool {
+        self.room() > (self.limit / 4).max(4 * SPARE_BLOCKS)
+    }
+
     /// Bytes of the blocks that are neither empty nor kept for a commit alone.
     fn held_bytes(&self) -> u64 {
         let unneeded = self.empty.len() + self.kept_dead + self.kept_for_states();
