@@ -1,7 +1,9 @@
 //! What a persistent heap keeps beside its blocks: the object table and the root, in a log.
 //!
 //! The log is that of `swing-tier`: its commits are atomic, checksummed and survive torn writes.
-//! The directory holds the log's files and one file of blocks, `objects-<random>`.
+//! The directory holds the log's files, one file of blocks, `objects-<random>`, and `spare`: room
+//! that a commit gets when the disk is full. So a heap on a full disk can be opened, and what was
+//! freed can be flushed.
 //!
 //! | record | contents |
 //! |---|---|
@@ -51,6 +53,9 @@ const GROUPS_TOGETHER: usize = 32;
 /// Memory of the log: a queue for the thread that flushes, and a batch.
 pub(crate) const STORE_BYTES: u64 = 2 << 20;
 const FILE_PREFIX: &str = "objects-";
+const SPARE: &str = "spare";
+/// Room for a journal and a manifest, and for the table's records of some hundred changed groups.
+const SPARE_BYTES: u64 = 6 << 20;
 
 /// How far recovery is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +75,8 @@ pub(crate) struct Store {
     pages: Vec<Option<RecordId>>,
     seed: u64,
     name: u64,
+    /// Whether the spare room is known to be there.
+    has_spare: bool,
     /// Why there can be no more commits.
     pub(crate) broken: Option<HeapError>,
 }
@@ -190,7 +197,8 @@ impl Store {
         let path = storage.path();
         let Payload { facts, seed, name, pages } = Payload::decode(&root, path)?;
         let log = Arc::new(log);
-        let mut store = Store { log, groups: Vec::new(), pages, seed, name, broken: None };
+        let mut store =
+            Store { log, groups: Vec::new(), pages, seed, name, has_spare: false, broken: None };
         store.read_pages(facts.ids, path)?;
         let file = store.open_file(&**storage, facts.blocks)?;
         let disk = Disk::on(file, seed, disk_limit, &Memory::Process);
@@ -204,7 +212,15 @@ impl Store {
         let file = storage.create(&file_name(name))?;
         storage.sync_directory()?;
         let log = Arc::new(log);
-        let store = Store { log, groups: Vec::new(), pages: Vec::new(), seed, name, broken: None };
+        let store = Store {
+            log,
+            groups: Vec::new(),
+            pages: Vec::new(),
+            seed,
+            name,
+            has_spare: false,
+            broken: None,
+        };
         Ok(Opened { store, disk: Disk::on(file, seed, limit, &Memory::Process), facts: None })
     }
 
@@ -300,6 +316,28 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Keeps room for the log on a disk that may become full. A failure is made good later.
+    pub(crate) fn keep_spare(&mut self) {
+        let storage = self.log.storage();
+        if self.has_spare || storage.list().is_ok_and(|names| names.iter().any(|n| n == SPARE)) {
+            self.has_spare = true;
+            return;
+        }
+        let Ok(file) = storage.create(SPARE) else { return };
+        self.has_spare = file.preallocate(0, SPARE_BYTES).is_ok();
+        if !self.has_spare {
+            // No part of it: others need what is left.
+            let _ = storage.remove(SPARE);
+        }
+    }
+
+    /// Gives the log's spare room to a commit that has found none. False: there is none.
+    pub(crate) fn give_spare(&mut self) -> bool {
+        self.has_spare = false;
+        let storage = self.log.storage();
+        storage.remove(SPARE).and_then(|()| storage.sync_directory()).is_ok()
     }
 
     /// How many groups the newest commit has.
