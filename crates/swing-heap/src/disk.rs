@@ -261,8 +261,8 @@ impl Disk {
         self.room() <= 2 * SPARE_BLOCKS
     }
 
-    /// Whether a block that commits keep may be emptied in the background: that takes room until the
-    /// next commit. The eighth of the limit that flushes leave free is for changes.
+    /// Whether a block that commits keep may be emptied in the background: that takes room until
+    /// the next commit. The eighth of the limit that flushes leave free is for changes.
     pub(crate) fn may_empty_kept(&self) -> bool {
         self.room() > (self.limit / 4).max(4 * SPARE_BLOCKS)
     }

@@ -25,7 +25,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use swing_tier::storage::{FileRef, QueueOptions, Storage};
+use swing_tier::storage::{Access, FileRef, QueueOptions, Storage};
 use swing_tier::{
     BufferClass, CommitError, Damage, Lease, Log, LogOptions, OpenError, RecordId, random_u64,
 };
@@ -247,7 +247,6 @@ impl Store {
     /// Opens the file of blocks. Writes that a killed process left on their way are over when it
     /// is open: reserving room waits for them, so they cannot hit blocks that are used again.
     fn open_file(&self, storage: &dyn Storage, blocks: u32) -> Result<FileRef, HeapError> {
-        use swing_tier::storage::Access;
         let name = file_name(self.name);
         let path = storage.path().join(&name);
         let Some(file) = storage.open(&name, Access::Write)? else {
@@ -320,12 +319,13 @@ impl Store {
 
     /// Keeps room for the log on a disk that may become full. A failure is made good later.
     pub(crate) fn keep_spare(&mut self) {
-        let storage = self.log.storage();
-        if self.has_spare || storage.list().is_ok_and(|names| names.iter().any(|n| n == SPARE)) {
-            self.has_spare = true;
+        if self.has_spare {
             return;
         }
-        let Ok(file) = storage.create(SPARE) else { return };
+        let storage = self.log.storage();
+        // One may be there, and a crash may have kept it from getting its room.
+        let there = storage.open(SPARE, Access::Write).ok().flatten();
+        let Some(file) = there.or_else(|| storage.create(SPARE).ok()) else { return };
         self.has_spare = file.preallocate(0, SPARE_BYTES).is_ok();
         if !self.has_spare {
             // No part of it: others need what is left.
