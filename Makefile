@@ -389,12 +389,12 @@ bench-heap-guards: ## What a guard costs on an object in memory, beside a plain 
 # Not those of heaps in areas, whose addresses ThreadSanitizer cannot follow (loom's models have their gates),
 # nor atomic instructions at plain pointers, which would fault inside of its own locks.
 RACED := model objects replaced persistent faults garbage policy fuzzed pointers \
-	engines lifecycle scan aggregate crash kill lock
+	engines lifecycle scan aggregate crash kill
 
 .PHONY: test-heap-races
 test-heap-races: ## The log and the object heap under ThreadSanitizer (needs a nightly toolchain with rust-src)
 	RUSTFLAGS="-Zsanitizer=thread --cfg rustix_use_libc" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/races \
-		TSAN_OPTIONS="report_signal_unsafe=0 die_after_fork=0 suppressions=$(CURDIR)/tools/tsan.suppressions" \
+		TSAN_OPTIONS="report_signal_unsafe=0 die_after_fork=0 handle_sigbus=0 suppressions=$(CURDIR)/tools/tsan.suppressions" \
 		cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu --release --locked \
 		-p swing-tier -p swing-heap $(RACED:%=--test %) -- --test-threads=1 --skip threads_store_to_one_object
 
