@@ -377,7 +377,8 @@ bench-bulk: tools ## A 1.4 GB file through two processes into another file: pipe
 
 # The paper's four, or others: make bench-heap-workloads WORKLOADS=btree HEAP="--size 64M:10G --runs 1"
 WORKLOADS ?=
-# What bench/heap/workloads.py is given besides: 1 GB of objects in 64 MB by itself.
+# What bench/heap/workloads.py is given besides: 1 GB of objects of 1 KiB in 64 MB by itself. Mixes and
+# random lengths: HEAP="--writes 0 20 50 --sizes 512 1024 2048 ~1024".
 HEAP ?=
 
 .PHONY: bench-heap-workloads
@@ -390,18 +391,29 @@ bench-heap-store: tools ## The object heap against swap and foyer: YCSB A-F, a w
 	cargo build --release --locked -p swing-heap --example workloads
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/foyer cargo build --release --locked --manifest-path bench/foyer/Cargo.toml
 	$(PY) bench/heap/workloads.py $(if $(WORKLOADS),$(WORKLOADS),graph ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f) \
-		--sides heap s3fifo malloc foyer --foyer $(CARGO_TARGET_DIR)/foyer/release/swing-bench-foyer \
+		--sides heap lists malloc foyer --foyer $(CARGO_TARGET_DIR)/foyer/release/swing-bench-foyer \
 		--program $(BIN)/examples/workloads --folder /var/tmp --name heap-store $(HEAP)
+
+.PHONY: bench-heap-policies
+bench-heap-policies: tools ## Hit rates of the object heap's policies on traces, beside LRU and the best possible
+	cargo build --release --locked -p swing-heap --example policies
+	$(PY) bench/heap/policies.py --program $(BIN)/examples/policies
 
 .PHONY: bench-heap-guards
 bench-heap-guards: ## What a guard costs on an object in memory, beside a plain load; many threads
 	cargo run --release --locked -p swing-heap --example guards
 
+# Not those of heaps in areas, whose addresses ThreadSanitizer cannot follow (loom's models have their gates),
+# nor atomic instructions at plain pointers, which would fault inside of its own locks.
+RACED := model objects replaced persistent faults garbage policy fuzzed pointers \
+	engines lifecycle scan aggregate crash kill
+
 .PHONY: test-heap-races
-test-heap-races: ## The object heap under ThreadSanitizer (needs a nightly toolchain with rust-src)
+test-heap-races: ## The log and the object heap under ThreadSanitizer (needs a nightly toolchain with rust-src)
 	RUSTFLAGS="-Zsanitizer=thread --cfg rustix_use_libc" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/races \
-		cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu --release --locked -p swing-heap \
-		--test model --test objects --test replaced --test persistent -- --test-threads=1
+		TSAN_OPTIONS="report_signal_unsafe=0 die_after_fork=0 handle_sigbus=0 suppressions=$(CURDIR)/tools/tsan.suppressions" \
+		cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu --release --locked \
+		-p swing-tier -p swing-heap $(RACED:%=--test %) -- --test-threads=1 --skip threads_store_to_one_object
 
 # Damaged files of a heap, for longer: make test-heap-fuzz ROUNDS=5000
 ROUNDS ?= 1000
@@ -417,7 +429,7 @@ test-power-cuts: ## Power cuts after every write; as root also of a mounted ext4
 
 # Fuzz targets: make fuzz TARGET=tier SECONDS=60, or all of them, in turn. Without a nightly compiler
 # the same entry points run on random bytes in the ordinary tests.
-MEMORY_TARGETS := malloc area tier pack profile journal
+MEMORY_TARGETS := malloc area tier pack profile journal heap objects
 DATABASE_TARGETS := session manifest csv files sql
 TARGET ?= $(MEMORY_TARGETS) records $(DATABASE_TARGETS)
 SECONDS ?= 60

@@ -155,7 +155,7 @@ int swing_heap_prefetch(swing_heap *heap, const swing_object *objects, size_t co
  * handler of SIGBUS; other faults go on to the handler that the program had. At most `window` bytes
  * of pages are filled at a time, within the budget; 0: an eighth of it. swing_heap_enable_pointers
  * only chooses that; the first address does it otherwise. SWING_E_IO where the system refuses
- * userfaultfd.
+ * userfaultfd, both the system call and /dev/userfaultfd.
  *
  * An object that cannot be read ends the process by SIGBUS. A child of fork() has no such
  * addresses: it ends by SIGSEGV.

@@ -13,6 +13,7 @@ run that takes longer than `--most` seconds has no figure.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -33,12 +34,14 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 import common  # noqa: E402
 
 PAPER = ("random", "btree", "quicksort", "bloom")
+# Workloads whose share of writes can be chosen.
+MIXED = ("random", "btree", "bloom", "graph")
 YCSB = tuple(f"ycsb-{name}" for name in "abcdef")
 WORKLOADS = (*PAPER, "graph", *YCSB)
-SIDES = ("heap", "s3fifo", "pointers", "malloc", "mapped", "foyer")
+SIDES = ("heap", "lists", "pointers", "malloc", "mapped", "foyer")
 LABELS = {
     "heap": "object heap, guards",
-    "s3fifo": "object heap, guards, S3-FIFO",
+    "lists": "object heap, guards, two lists",
     "pointers": "object heap, plain pointers",
     "malloc": "malloc, Linux swap",
     "mapped": "mapped file",
@@ -81,10 +84,22 @@ def seconds_of_disk(folder: Path) -> tuple[float, float]:
         return written, (time.monotonic() - begun) / 100
 
 
-def accesses_of(options: argparse.Namespace, workload: str, size: int) -> int:
+def length_of(text: str) -> str:
+    """The length of objects: a number, or ~ and one for random lengths of that average."""
+    if not re.fullmatch(r"~?\d+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no length like 1024, nor ~1024 (random)")
+    return text
+
+
+def bytes_of(size: str) -> int:
+    """The average length of objects."""
+    return int(size.removeprefix("~"))
+
+
+def accesses_of(options: argparse.Namespace, workload: str, size: str) -> int:
     """About how many objects a run of a workload touches."""
     if workload == "quicksort":
-        some = max(2, options.data_mib * MIB // size // 10)
+        some = max(2, options.data_mib * MIB // bytes_of(size) // 10)
         return round(1.5 * some * math.log2(some))
     return options.accesses * (50 if workload == "ycsb-e" else 1)
 
@@ -110,8 +125,9 @@ def tell_time(options: argparse.Namespace) -> None:
         for size in options.sizes:
             sides = len(sides_of(options, workload))
             each = options.data_mib * write + accesses_of(options, workload, size) * read / 2
-            about += sides * options.runs * min(each, options.most)
-            runs += sides * options.runs
+            count = sides * options.runs * len(mixes_of(options, workload))
+            about += count * min(each, options.most)
+            runs += count
     print(
         f"{options.data_mib} MiB of objects in {options.budget_mib} MiB, {runs} runs: about "
         f"{about / 60:.1f} minutes, at most {runs * options.most / 60:.0f}; "
@@ -131,30 +147,39 @@ def limit_of(options: argparse.Namespace, workload: str, side: str, objects: int
     return options.budget_mib * MIB + each * objects + SLACK_BYTES
 
 
-def run(options: argparse.Namespace, workload: str, side: str, size: int) -> dict:
+def run(
+    options: argparse.Namespace, workload: str, side: str, size: str, writes: int | None
+) -> dict:
     """One run of one side; what it measured, or that it took too long."""
-    objects = options.data_mib * MIB // size
+    objects = options.data_mib * MIB // bytes_of(size)
     program = options.foyer if side == "foyer" else options.program
-    given = [str(n) for n in (objects, size, options.accesses, options.budget_mib)]
+    given = [str(n) for n in (objects, size, options.accesses, options.budget_mib, options.folder)]
+    given += [] if writes is None else [str(writes)]
     limit = limit_of(options, workload, side, objects)
     with memory_group(limit) as group:
         try:
-            return measure(group, [program, workload, side, *given, str(options.folder)],
-                           options.most) | {"limit": limit}  # fmt: skip
+            found = measure(group, [program, workload, side, *given], options.most)
+            return found | {"limit": limit}
         except subprocess.TimeoutExpired:
             return {"seconds": None, "sum": None, "limit": limit}
 
 
-def cell(options: argparse.Namespace, workload: str, size: int) -> dict:
-    """All sides of one workload and one size of objects; each side by turns."""
+def mixes_of(options: argparse.Namespace, workload: str) -> list[int | None]:
+    """The shares of writes that a workload is run with; none: its own."""
+    return options.writes if workload in MIXED and options.writes else [None]
+
+
+def cell(options: argparse.Namespace, workload: str, size: str, writes: int | None) -> dict:
+    """All sides of one workload, size of objects and share of writes; each side by turns."""
     sides = sides_of(options, workload)
     runs: dict[str, list[dict]] = {side: [] for side in sides}
     for _ in range(options.runs):
         for side in sides:
             late = [found for found in runs[side] if found["seconds"] is None]
             if not late:
-                runs[side].append(run(options, workload, side, size))
-    return {"workload": workload, "size": size, "most": options.most, "runs": runs}
+                runs[side].append(run(options, workload, side, size, writes))
+    named = {"workload": workload, "size": size, "writes": writes}
+    return named | {"most": options.most, "runs": runs}
 
 
 def seconds(row: dict, side: str) -> float | None:
@@ -174,9 +199,10 @@ def told(row: dict, side: str) -> str:
 
 def table(rows: list[dict], sides: list[str]) -> str:
     """The report: seconds of each side, and those of the heap by those of the others."""
-    others = [side for side in sides if side not in ("heap", "s3fifo", "pointers")]
+    others = [side for side in sides if side not in ("heap", "lists", "pointers")]
     pairs = [(mine, other) for mine in ("heap", "pointers") if mine in sides for other in others]
-    heads = ["workload", "object", *sides, *(f"{mine} by {other}" for mine, other in pairs)]
+    heads = ["workload", "object", "writes", *sides]
+    heads += [f"{mine} by {other}" for mine, other in pairs]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for row in rows:
         times = {side: seconds(row, side) for side in sides}
@@ -186,7 +212,9 @@ def table(rows: list[dict], sides: list[str]) -> str:
         for mine, other in pairs:
             both = times[mine] is not None and times[other] is not None
             cells.append(f"{times[mine] / times[other]:.2f}" if both else "")
-        lines.append("| " + " | ".join([row["workload"], f"{row['size']} B", *cells]) + " |")
+        writes = "" if row["writes"] is None else f"{row['writes']} %"
+        line = [row["workload"], f"{row['size']} B", writes, *cells]
+        lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines)
 
 
@@ -208,7 +236,7 @@ def draw(rows: list[dict], sides: list[str], name: str) -> None:
     except ImportError:
         print("no picture: matplotlib is not there")
         return
-    colours = {"heap": report.OURS, "s3fifo": "#b5453a", "pointers": "#e39b92",
+    colours = {"heap": report.OURS, "lists": "#b5453a", "pointers": "#e39b92",
                "malloc": report.THEIRS, "mapped": report.THIRD, "foyer": "#7a9e7e"}  # fmt: skip
     figure, axes = report.plt.subplots(figsize=(max(7, 1.1 * len(rows)), 3.6))
     width = 0.8 / len(sides)
@@ -220,7 +248,10 @@ def draw(rows: list[dict], sides: list[str], name: str) -> None:
                 heights[place + (index - len(sides) / 2 + 0.5) * width] = ours / swap
         axes.bar(list(heights), list(heights.values()), width, color=colours[side],
                  label=LABELS[side])  # fmt: skip
-    axes.set_xticks(range(len(rows)), [f"{row['workload']}\n{row['size']} B" for row in rows])
+    names = [f"{row['workload']}\n{row['size']} B" for row in rows]
+    names = [name if row["writes"] is None else f"{name}, {row['writes']} % w"
+             for name, row in zip(names, rows, strict=True)]  # fmt: skip
+    axes.set_xticks(range(len(rows)), names)
     axes.set_ylabel("time, that of Linux swap = 1")
     axes.legend(frameon=False, fontsize=8)
     save(figure, name)
@@ -237,7 +268,10 @@ def main() -> int:
     parser.add_argument("--size", type=size_of, metavar="BUDGET:OBJECTS",
                         help="both at once, such as 64M:10G")  # fmt: skip
     parser.add_argument("--accesses", default=50_000, type=int)
-    parser.add_argument("--sizes", default=[1024], type=int, nargs="+")
+    parser.add_argument("--sizes", default=["1024"], type=length_of, nargs="+",
+                        help="of objects, in bytes; ~1024: random, so on average")  # fmt: skip
+    parser.add_argument("--writes", type=int, nargs="+", metavar="PERCENT",
+                        help="shares of accesses that write, for " + ", ".join(MIXED))  # fmt: skip
     parser.add_argument("--runs", default=3, type=int)
     parser.add_argument("--sides", default=["heap", "pointers", "malloc", "mapped"], nargs="+",
                         choices=SIDES)  # fmt: skip
@@ -258,13 +292,15 @@ def main() -> int:
     swap = swap_file(options.folder, 2 * options.data_mib * MIB)
     with swap if "malloc" in options.sides else nullcontext():
         for workload in options.workloads:
-            for size in options.sizes:
-                row = cell(options, workload, size)
+            cells = itertools.product(options.sizes, mixes_of(options, workload))
+            for size, writes in cells:
+                row = cell(options, workload, size, writes)
                 rows.append(row)
                 sums = {found["sum"] for runs in row["runs"].values() for found in runs}
                 same &= len(sums - {None}) == 1
                 texts = ", ".join(told(row, side) for side in row["runs"])
-                print(f"{workload}, {size} B: {texts}", flush=True)
+                mix = "" if writes is None else f", {writes} % writes"
+                print(f"{workload}, {size} B{mix}: {texts}", flush=True)
                 keep(options, rows)
     print(table(rows, options.sides))
     if "malloc" in options.sides:

@@ -7,6 +7,7 @@
 //! this would be a read from the store behind the cache.
 
 #[path = "../../../crates/swing-heap/examples/workloads/ycsb.rs"]
+#[allow(dead_code, reason = "the object heap's program uses more of it")]
 mod ycsb;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use foyer::{
     HybridCachePolicy, PsyncIoEngineConfig,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
-use ycsb::{Latencies, Request};
+use ycsb::{Latencies, Length, Request};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -32,7 +33,7 @@ struct Store {
     runtime: tokio::runtime::Runtime,
     /// Keys and their versions.
     index: BTreeMap<u64, u64>,
-    bytes: usize,
+    length: Length,
     lost: u64,
 }
 
@@ -43,7 +44,7 @@ impl Store {
 
     fn put(&mut self, key: u64, version: u64) {
         self.index.insert(key, version);
-        self.cache.insert(key, ycsb::value_of(key, version, self.bytes));
+        self.cache.insert(key, ycsb::value_of(key, version, self.length));
     }
 
     /// Sums over values, several at a time.
@@ -63,7 +64,7 @@ impl Store {
                     self.lost += 1;
                     let version = self.version(key)?;
                     self.put(key, version);
-                    ycsb::sum_of(&ycsb::value_of(key, version, self.bytes))
+                    ycsb::sum_of(&ycsb::value_of(key, version, self.length))
                 }
             });
         }
@@ -99,7 +100,9 @@ fn main() -> Result<()> {
     let number = |i: usize| -> Result<usize> {
         Ok(arguments.get(i).ok_or("too few arguments; see the source")?.parse()?)
     };
-    let (count, bytes, accesses, budget) = (number(3)?, number(4)?, number(5)?, number(6)? * MIB);
+    let length = Length::parse(arguments.get(4).ok_or("too few arguments; see the source")?)?;
+    let (count, accesses, budget) = (number(3)?, number(5)?, number(6)? * MIB);
+    let bytes = length.most();
     let folder = arguments.get(7).ok_or("no directory")?;
     let name = arguments[1].strip_prefix("ycsb-").and_then(|name| name.chars().next());
     let workload = name.ok_or("foyer runs YCSB only")?;
@@ -125,7 +128,7 @@ fn main() -> Result<()> {
             .build()
             .await
     })?;
-    let mut store = Store { cache, runtime, index: BTreeMap::new(), bytes, lost: 0 };
+    let mut store = Store { cache, runtime, index: BTreeMap::new(), length, lost: 0 };
     for record in 0..count {
         store.put(ycsb::key_of(record as u64), 0);
         if record % (LOADED / bytes) == 0 {

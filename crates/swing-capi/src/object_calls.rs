@@ -128,7 +128,7 @@ impl From<HeapError> for Failure {
             HeapError::DiskFull(_) => Code::DiskFull,
             HeapError::Damaged { .. } => Code::Corrupt,
             HeapError::Forked => Code::Forked,
-            HeapError::Io(_) | HeapError::Sync(_) => Code::Io,
+            HeapError::Io(_) | HeapError::Sync(_) | HeapError::NoPointers { .. } => Code::Io,
             HeapError::Open(e) => match e {
                 OpenError::InUse { .. } => Code::Busy,
                 OpenError::Io(e) if e.cause.is_full() => Code::DiskFull,

@@ -3,7 +3,10 @@
 //! `malloc`'s memory that the system may swap, or in a mapped file. Prints a line of JSON.
 //!
 //!     workloads random|btree|quicksort|bloom|graph|ycsb-a|...|ycsb-f \
-//!         heap|s3fifo|pointers|malloc|mapped OBJECTS BYTES ACCESSES BUDGET_MIB DIRECTORY
+//!         heap|lists|pointers|malloc|mapped OBJECTS BYTES ACCESSES BUDGET_MIB DIRECTORY [WRITES]
+//!
+//! BYTES is the length of all objects, or after `~` that of an average one of random lengths.
+//! WRITES is the share of accesses that write, in percent; the sort and YCSB have their own.
 //!
 //! Run all forms under the same limit of memory: `bench/heap/workloads.py` does.
 
@@ -18,7 +21,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use swing_heap::{Handle, HeapOptions, ObjectHeap, PolicyKind};
-use ycsb::{Latencies, Request};
+use ycsb::{Latencies, Length, Request};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -27,14 +30,16 @@ enum Objects {
     Heap(ObjectHeap, Vec<Handle>),
     Pointers(ObjectHeap, Vec<*mut u8>),
     Malloc(Vec<Box<[u8]>>),
-    /// The first address of a mapped file, in which they lie one behind the other, and how many
-    /// there are.
-    Mapped(*mut u8, usize),
+    /// The first address of a mapped file, and where in it each object begins; the last one is
+    /// where the next object will.
+    Mapped(*mut u8, Vec<u64>),
 }
 
 struct Store {
     objects: Objects,
-    bytes: usize,
+    length: Length,
+    /// The key of an object, by which it has its length.
+    key_of: fn(usize) -> u64,
     /// Of one access each.
     latencies: Latencies,
 }
@@ -44,17 +49,18 @@ impl Store {
     fn new(
         side: &str,
         (count, most): (usize, usize),
+        (length, key_of): (Length, fn(usize) -> u64),
         options: HeapOptions,
         folder: &Path,
         value: &mut dyn FnMut(usize) -> Vec<u8>,
     ) -> Result<Self> {
-        let bytes = value(0).len();
         let mut options = options;
-        if side == "s3fifo" {
-            options.policy = PolicyKind::S3Fifo;
+        if side == "lists" {
+            options.policy = PolicyKind::TwoLists;
         }
+        let latencies = Latencies::new();
         let objects = match side {
-            "heap" | "s3fifo" => {
+            "heap" | "lists" => {
                 Objects::Heap(ObjectHeap::open(folder, options)?, Vec::with_capacity(most))
             }
             "pointers" => {
@@ -64,16 +70,18 @@ impl Store {
             }
             "malloc" => Objects::Malloc(Vec::with_capacity(most)),
             "mapped" => {
-                let base = map_filled(folder, (count, most), bytes, value)?;
+                let room: usize = (0..most).map(|i| length.of(key_of(i))).sum();
+                let (base, places) = map_filled(folder, count, (room, most, length), value)?;
                 return Ok(Store {
-                    objects: Objects::Mapped(base, count),
-                    bytes,
-                    latencies: Latencies::new(),
+                    objects: Objects::Mapped(base, places),
+                    length,
+                    key_of,
+                    latencies,
                 });
             }
             other => return Err(format!("no side {other}").into()),
         };
-        let mut store = Store { objects, bytes, latencies: Latencies::new() };
+        let mut store = Store { objects, length, key_of, latencies };
         for i in 0..count {
             store.insert(&value(i))?;
         }
@@ -95,20 +103,22 @@ impl Store {
                 all.push(value.into());
                 all.len() - 1
             }
-            Objects::Mapped(base, count) => {
+            Objects::Mapped(base, places) => {
+                let at = places[places.len() - 1];
                 // SAFETY: the mapping has room for one object more; main sees to that.
-                let to = unsafe { base.add(*count * self.bytes) };
+                let to = unsafe { base.add(at as usize) };
                 // SAFETY: as above.
                 unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
-                *count += 1;
-                *count - 1
+                places.push(at + value.len() as u64);
+                places.len() - 2
             }
         } as u32)
     }
 
-    fn slice(&self, at: *const u8) -> &[u8] {
-        // SAFETY: an object of this store begins there; one thread uses the store.
-        unsafe { std::slice::from_raw_parts(at, self.bytes) }
+    /// The bytes of an object that begins at an address.
+    fn slice(&self, i: usize, at: *const u8) -> &[u8] {
+        // SAFETY: the object of this store begins there; one thread uses the store.
+        unsafe { std::slice::from_raw_parts(at, self.length.of((self.key_of)(i))) }
     }
 
     fn read<R>(&self, i: u32, with: impl FnOnce(&[u8]) -> R) -> Result<R> {
@@ -116,18 +126,23 @@ impl Store {
         Ok(match &self.objects {
             Objects::Heap(heap, all) => with(&heap.read(all[i])?),
             Objects::Malloc(all) => with(&all[i]),
-            Objects::Pointers(_, all) => with(self.slice(all[i])),
-            Objects::Mapped(base, _) => with(self.slice(base.wrapping_add(i * self.bytes))),
+            Objects::Pointers(_, all) => with(self.slice(i, all[i])),
+            Objects::Mapped(base, places) => {
+                with(self.slice(i, base.wrapping_add(places[i] as usize)))
+            }
         })
     }
 
     fn write<R>(&mut self, i: u32, with: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
-        let (i, bytes) = (i as usize, self.bytes);
+        let i = i as usize;
+        let bytes = self.length.of((self.key_of)(i));
         Ok(match &mut self.objects {
             Objects::Heap(heap, all) => with(&mut heap.write(all[i])?),
             Objects::Malloc(all) => with(&mut all[i]),
             Objects::Pointers(_, all) => with(slice_mut(all[i], bytes)),
-            Objects::Mapped(base, _) => with(slice_mut(base.wrapping_add(i * bytes), bytes)),
+            Objects::Mapped(base, places) => {
+                with(slice_mut(base.wrapping_add(places[i] as usize), bytes))
+            }
         })
     }
 
@@ -137,6 +152,15 @@ impl Store {
             return Ok(heap.replace(all[i as usize], value)?);
         }
         self.write(i, |bytes| bytes.copy_from_slice(value))
+    }
+
+    /// Gives an object the bytes of another one, as far as both go.
+    fn exchange(&mut self, i: u32, own: &[u8], other: &[u8]) -> Result<()> {
+        if own.len() == other.len() {
+            return self.replace(i, other);
+        }
+        let both = own.len().min(other.len());
+        self.write(i, |bytes| bytes[..both].copy_from_slice(&other[..both]))
     }
 
     /// Tells the store that objects are read next. Swap and files read ahead by themselves.
@@ -163,7 +187,7 @@ impl Store {
         }
     }
 
-    /// Reads all of an object; one access of five also changes it.
+    /// Reads all of an object, and changes it if `write` says so.
     fn visit(&mut self, i: u32, write: bool) -> Result<u64> {
         let sum = |bytes: &[u8]| bytes.iter().step_by(64).map(|&b| u64::from(b)).sum::<u64>();
         let started = Instant::now();
@@ -181,30 +205,34 @@ impl Store {
     }
 }
 
-/// A mapped file with `count` objects and room for `most`. They are written past the page cache: a
-/// control group of version 1 lets a program that fills a mapping wait for its own dirty pages.
-/// Read one by one, as objects are, a mapping is fastest without reading ahead.
+/// A mapped file of `room` bytes with `count` objects; where each of them begins. They are written
+/// past the page cache: a control group of version 1 lets a program that fills a mapping wait for
+/// its own dirty pages. Read one by one, as objects are, a mapping is fastest without read-ahead.
 fn map_filled(
     folder: &Path,
-    (count, most): (usize, usize),
-    bytes: usize,
+    count: usize,
+    (room, most, length): (usize, usize, Length),
     value: &mut dyn FnMut(usize) -> Vec<u8>,
-) -> Result<*mut u8> {
+) -> Result<(*mut u8, Vec<u64>)> {
     const PIECE: usize = 1 << 20;
     let file = tempfile::tempfile_in(folder)?;
-    let len = (most * bytes).next_multiple_of(PIECE);
+    let len = room.next_multiple_of(PIECE);
     file.set_len(len as u64)?;
     let mut direct = OpenOptions::new();
     direct.write(true).custom_flags(libc::O_DIRECT);
     // Some file systems have no direct writes.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let to = direct.open(path).or_else(|_| file.try_clone())?;
-    let mut buffer = vec![0_u8; PIECE + bytes + 4096];
+    let mut buffer = vec![0_u8; PIECE + length.most() + 4096];
     let start = buffer.as_ptr().align_offset(4096);
     let (mut used, mut at) = (0, 0);
+    let mut places = Vec::with_capacity(most + 1);
+    places.push(0);
     for i in 0..count {
-        buffer[start + used..start + used + bytes].copy_from_slice(&value(i));
-        used += bytes;
+        let value = value(i);
+        buffer[start + used..start + used + value.len()].copy_from_slice(&value);
+        used += value.len();
+        places.push(places[i] + value.len() as u64);
         if used >= PIECE || i + 1 == count {
             // The last piece may have old bytes behind its end, where no object is yet.
             to.write_all_at(&buffer[start..start + PIECE], at)?;
@@ -224,7 +252,7 @@ fn map_filled(
     if base == libc::MAP_FAILED || unsafe { libc::madvise(base, len, libc::MADV_RANDOM) } != 0 {
         return Err(std::io::Error::last_os_error().into());
     }
-    Ok(base.cast())
+    Ok((base.cast(), places))
 }
 
 /// An object's bytes, to be changed.
@@ -239,18 +267,18 @@ fn skewed(random: &mut fastrand::Rng, count: usize) -> usize {
     random.usize(..if hot { count / 5 } else { count })
 }
 
-fn random_access(store: &mut Store, chosen: &[u32], accesses: usize) -> Result<u64> {
+fn random_access(store: &mut Store, chosen: &[u32], accesses: usize, writes: u32) -> Result<u64> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut sum = 0;
     for _ in 0..accesses {
         let i = chosen[skewed(&mut random, chosen.len())];
-        sum += store.visit(i, random.u32(..10) < 2)?;
+        sum += store.visit(i, random.u32(..100) < writes)?;
     }
     Ok(sum)
 }
 
 /// The tree is ordinary memory on all sides; its values are the objects.
-fn btree(store: &mut Store, chosen: &[u32], accesses: usize) -> Result<u64> {
+fn btree(store: &mut Store, chosen: &[u32], accesses: usize, writes: u32) -> Result<u64> {
     let mut random = fastrand::Rng::with_seed(2);
     let key = |place: usize| (place as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let tree: BTreeMap<u64, u32> =
@@ -259,7 +287,7 @@ fn btree(store: &mut Store, chosen: &[u32], accesses: usize) -> Result<u64> {
     for _ in 0..accesses {
         let wanted = key(skewed(&mut random, chosen.len()));
         let i = *tree.get(&wanted).ok_or("a key is not in the tree")?;
-        sum += store.visit(i, random.u32(..10) < 2)?;
+        sum += store.visit(i, random.u32(..100) < writes)?;
     }
     Ok(sum)
 }
@@ -286,8 +314,8 @@ fn quicksort(store: &mut Store, chosen: &[u32]) -> Result<u64> {
             }
             let left = store.read(chosen[low], <[u8]>::to_vec)?;
             let right = store.read(chosen[high], <[u8]>::to_vec)?;
-            store.replace(chosen[low], &right)?;
-            store.replace(chosen[high], &left)?;
+            store.exchange(chosen[low], &left, &right)?;
+            store.exchange(chosen[high], &right, &left)?;
             low += 1;
             high -= 1;
         }
@@ -307,11 +335,14 @@ fn quicksort(store: &mut Store, chosen: &[u32]) -> Result<u64> {
 }
 
 /// Eight hashes of a key: each sets, or looks at, a bit of one object.
-fn bloom(store: &mut Store, chosen: &[u32], bytes: usize, accesses: usize) -> Result<u64> {
+fn bloom(store: &mut Store, chosen: &[u32], accesses: usize, writes: u32) -> Result<u64> {
+    let bytes = store.length.least();
     let mut random = fastrand::Rng::with_seed(3);
     let mut found = 0;
     for access in 0..accesses / 8 {
         let key = random.u64(..);
+        // Evenly among the others.
+        let sets = (access as u32 * writes / 100) != ((access as u32 + 1) * writes / 100);
         let mut all = true;
         for hash in 0..8_u64 {
             let h = (key ^ hash.wrapping_mul(0xd6e8_feb8_6659_fd93))
@@ -319,14 +350,14 @@ fn bloom(store: &mut Store, chosen: &[u32], bytes: usize, accesses: usize) -> Re
             let i = chosen[(h >> 32) as usize % chosen.len()];
             let (at, bit) = (h as usize % (bytes - 16) + 16, 1_u8 << (h >> 29 & 7));
             let started = Instant::now();
-            if access % 2 == 0 {
+            if sets {
                 store.write(i, |bytes| bytes[at] |= bit)?;
             } else {
                 all &= store.read(i, |bytes| bytes[at] & bit != 0)?;
             }
             store.latencies.add(started.elapsed());
         }
-        found += u64::from(access % 2 == 1 && all);
+        found += u64::from(!sets && all);
     }
     Ok(found)
 }
@@ -351,15 +382,15 @@ fn node(i: usize, count: usize, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// Random walks with restarts; a visit of ten leaves a mark at the node.
-fn graph(store: &mut Store, count: usize, accesses: usize) -> Result<u64> {
+/// Random walks with restarts; a visit that writes leaves a mark at the node.
+fn graph(store: &mut Store, count: usize, accesses: usize, writes: u32) -> Result<u64> {
     let mut random = fastrand::Rng::with_seed(5);
     let (mut at, mut sum) = (0_u32, 0_u64);
     for _ in 0..accesses {
         if random.u32(..100) < 15 {
             at = (ycsb::key_of(random.u64(..1000)) % count as u64) as u32;
         }
-        sum = sum.wrapping_mul(31).wrapping_add(store.visit(at, random.u32(..10) == 0)?);
+        sum = sum.wrapping_mul(31).wrapping_add(store.visit(at, random.u32(..100) < writes)?);
         let edge = 16 + 4 * random.usize(..DEGREE);
         at = store.read(at, |bytes| {
             let mut to = [0; 4];
@@ -374,26 +405,26 @@ fn graph(store: &mut Store, count: usize, accesses: usize) -> Result<u64> {
 fn key_values(store: &mut Store, workload: char, count: usize, requests: usize) -> Result<u64> {
     let mut index: BTreeMap<u64, u32> =
         (0..count as u32).map(|record| (ycsb::key_of(record.into()), record)).collect();
-    let bytes = store.bytes;
+    let length = store.length;
     let mut latencies = Latencies::new();
     let find = |index: &BTreeMap<u64, u32>, key: u64| index.get(&key).copied().ok_or("no such key");
     let sum = ycsb::run(workload, count as u64, requests, &mut latencies, |request| {
         Ok::<_, Box<dyn std::error::Error>>(match request {
             Request::Read(key) => store.read(find(&index, key)?, ycsb::sum_of)?,
             Request::Update(key, version) => {
-                let value = ycsb::value_of(key, version, bytes);
+                let value = ycsb::value_of(key, version, length);
                 store.replace(find(&index, key)?, &value)?;
                 0
             }
             Request::Modify(key, version) => {
                 let i = find(&index, key)?;
                 let sum = store.read(i, ycsb::sum_of)?;
-                let value = ycsb::value_of(key, version, bytes);
+                let value = ycsb::value_of(key, version, length);
                 store.replace(i, &value)?;
                 sum
             }
             Request::Insert(key) => {
-                index.insert(key, store.insert(&ycsb::value_of(key, 0, bytes))?);
+                index.insert(key, store.insert(&ycsb::value_of(key, 0, length))?);
                 0
             }
             Request::Scan(key, most) => {
@@ -416,23 +447,31 @@ fn main() -> Result<()> {
     let number = |i: usize| -> Result<usize> {
         Ok(arguments.get(i).ok_or("too few arguments; see the source")?.parse()?)
     };
-    let (count, bytes, accesses) = (number(3)?, number(4)?, number(5)?);
+    let length = Length::parse(arguments.get(4).ok_or("too few arguments; see the source")?)?;
+    let (count, accesses) = (number(3)?, number(5)?);
     let (budget, folder) = ((number(6)? as u64) << 20, arguments.get(7).ok_or("no directory")?);
     let (workload, side) = (arguments[1].as_str(), arguments[2].as_str());
     let key_value = workload.strip_prefix("ycsb-").and_then(|name| name.chars().next());
     let mut keys = fastrand::Rng::with_seed(7);
+    let key_of: fn(usize) -> u64 = match key_value {
+        Some(_) => |i| ycsb::key_of(i as u64),
+        None => |i| i as u64,
+    };
     let mut value = |i: usize| match (workload, key_value) {
-        (_, Some(_)) => ycsb::value_of(ycsb::key_of(i as u64), 0, bytes),
-        ("graph", _) => node(i, count, bytes),
+        (_, Some(_)) => ycsb::value_of(key_of(i), 0, length),
+        ("graph", _) => node(i, count, length.of(key_of(i))),
         _ => {
-            let mut value = vec![0_u8; bytes];
+            let mut value = vec![0_u8; length.of(key_of(i))];
             value[..8].copy_from_slice(&keys.u64(..).to_le_bytes());
             value
         }
     };
     let options = HeapOptions { budget, ..Default::default() };
     let most = count + if key_value.is_some() { accesses / 8 + 1000 } else { 0 };
-    let mut store = Store::new(side, (count, most), options, Path::new(folder), &mut value)?;
+    let lengths = (length, key_of);
+    let folder = Path::new(folder);
+    let mut store = Store::new(side, (count, most), lengths, options, folder, &mut value)?;
+    let writes = |usual: u32| arguments.get(8).map_or(Ok(usual), |text| text.parse());
     let mut random = fastrand::Rng::with_seed(42);
     let chosen = random.choose_multiple(0..count as u32, count / 10);
     let before = store.heap().map(ObjectHeap::stats).transpose()?;
@@ -440,11 +479,11 @@ fn main() -> Result<()> {
     let started = Instant::now();
     let sum = match (workload, key_value) {
         (_, Some(name)) => key_values(&mut store, name, count, accesses)?,
-        ("random", _) => random_access(&mut store, &chosen, accesses)?,
-        ("btree", _) => btree(&mut store, &chosen, accesses)?,
+        ("random", _) => random_access(&mut store, &chosen, accesses, writes(20)?)?,
+        ("btree", _) => btree(&mut store, &chosen, accesses, writes(20)?)?,
         ("quicksort", _) => quicksort(&mut store, &chosen)?,
-        ("bloom", _) => bloom(&mut store, &chosen, bytes, accesses)?,
-        ("graph", _) => graph(&mut store, count, accesses)?,
+        ("bloom", _) => bloom(&mut store, &chosen, accesses, writes(50)?)?,
+        ("graph", _) => graph(&mut store, count, accesses, writes(10)?)?,
         (other, _) => return Err(format!("no workload {other}").into()),
     };
     let seconds = started.elapsed().as_secs_f64();

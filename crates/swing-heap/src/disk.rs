@@ -29,7 +29,7 @@ const OBJECT_HEADER: usize = 8;
 pub(crate) const BUFFERS: usize = 4;
 /// Blocks that only garbage collection may take.
 const SPARE_BLOCKS: usize = 2;
-const MAX_BLOCKS: usize = 1 << 28;
+pub(crate) const MAX_BLOCKS: usize = 1 << 28;
 /// Blocks whose room is reserved at once.
 const STEP_BLOCKS: usize = 64;
 /// The newest commit refers to the block.
@@ -259,6 +259,12 @@ impl Disk {
     /// Whether blocks run short.
     pub(crate) fn is_short(&self) -> bool {
         self.room() <= 2 * SPARE_BLOCKS
+    }
+
+    /// Whether a block that commits keep may be emptied in the background: that takes room until
+    /// the next commit. The eighth of the limit that flushes leave free is for changes.
+    pub(crate) fn may_empty_kept(&self) -> bool {
+        self.room() > (self.limit / 4).max(4 * SPARE_BLOCKS)
     }
 
     /// Bytes of the blocks that are neither empty nor kept for a commit alone.

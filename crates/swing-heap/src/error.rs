@@ -66,6 +66,16 @@ pub enum HeapError {
         /// How long the call waited, in milliseconds.
         waited_ms: u64,
     },
+    /// The system gives this process no `userfaultfd`, by which plain pointers work. Guards do not
+    /// need it.
+    #[error(
+        "plain pointers need userfaultfd, which the system refuses ({why}); allow the system call \
+             or the device, for instance in the container's seccomp profile, or use guards"
+    )]
+    NoPointers {
+        /// What the system says.
+        why: String,
+    },
     /// Half of the window of plain pointers is held by system calls.
     #[error(
         "{held} pages of plain pointers are pinned, half of the window; unpin some, or choose a \

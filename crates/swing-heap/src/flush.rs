@@ -196,7 +196,18 @@ impl ObjectHeap {
         Ok(())
     }
 
+    /// Makes the present state durable. On a full disk the log gets its spare room.
     fn commit(&self, store: &mut Store, reserved: u32) -> Result<(), HeapError> {
+        let mut made = self.try_commit(store, reserved);
+        let is_full = matches!(&made, Err(HeapError::Flush(CommitError::Full(_))));
+        if is_full && store.give_spare() {
+            made = self.try_commit(store, reserved);
+        }
+        store.keep_spare();
+        made
+    }
+
+    fn try_commit(&self, store: &mut Store, reserved: u32) -> Result<(), HeapError> {
         let shared = &*self.shared;
         if let Some(window) = shared.window.get() {
             // What was stored through pointers becomes a change that the groups show.

@@ -65,7 +65,7 @@ pub struct HeapOptions {
 }
 
 impl Default for HeapOptions {
-    /// 64 MiB of memory, 1 TiB of disk, two lists, 10 seconds, a quarter.
+    /// 64 MiB of memory, 1 TiB of disk, S3-FIFO, 10 seconds, a quarter.
     fn default() -> Self {
         HeapOptions {
             budget: 64 << 20,

@@ -54,8 +54,7 @@ pub(crate) fn run(shared: &Arc<Shared>, ready: &SyncSender<IoResult<()>>) {
         }
         let compacts = core.compacting;
         let wanted = (compacts || core.disk.wants_collection(shared.dead_fraction)) && idle >= 2;
-        // Emptying a block that a commit keeps takes room until the next commit.
-        let kept = compacts || !core.disk.is_short();
+        let kept = compacts || core.disk.may_empty_kept();
         let skip = core.skip.clone();
         if let Some(block) = wanted.then(|| core.disk.emptiest(&skip, kept)).flatten() {
             drop(core);

@@ -36,6 +36,7 @@ mod disk;
 mod entry;
 mod error;
 mod flush;
+mod fuzz;
 mod guard;
 mod heap;
 mod keeper;
@@ -60,6 +61,8 @@ pub use classes::MAX_OBJECT_BYTES;
 pub use entry::Handle;
 pub use error::{AreaProblem, HeapError};
 pub use flush::MIN_PERSISTENT_BUDGET_BYTES;
+#[doc(hidden)]
+pub use fuzz::decode_anything;
 pub use guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
 pub use heap::{HeapOptions, MAX_BUDGET_BYTES, MIN_BUDGET_BYTES, ObjectHeap};
 pub use pointers::PointerPin;

@@ -16,7 +16,8 @@ impl ObjectHeap {
     /// [`ObjectHeap::set_budget`]. The first address does this by itself.
     ///
     /// # Errors
-    /// [`HeapError::Io`] if the system has no `userfaultfd` for this process, or no addresses;
+    /// [`HeapError::NoPointers`] if the system gives this process no `userfaultfd`;
+    /// [`HeapError::Io`] if it has no addresses;
     /// [`HeapError::NoMemory`] if the budget has no room for the window.
     pub fn enable_pointers(&self, window_bytes: Option<u64>) -> Result<(), HeapError> {
         self.check_process()?;

@@ -16,9 +16,10 @@ use crate::chunk::{CellList, CellRef, Chunks, NONE};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PolicyKind {
     /// Active and inactive FIFO lists with a mark of touch.
-    #[default]
     TwoLists,
-    /// Small and main FIFO lists, and a memory of what left the small one.
+    /// Small and main FIFO lists, and a memory of what left the small one. On most traces it has
+    /// more hits (`docs/experiments-heap.md`).
+    #[default]
     S3Fifo,
 }
 

@@ -1,7 +1,9 @@
 //! What a persistent heap keeps beside its blocks: the object table and the root, in a log.
 //!
 //! The log is that of `swing-tier`: its commits are atomic, checksummed and survive torn writes.
-//! The directory holds the log's files and one file of blocks, `objects-<random>`.
+//! The directory holds the log's files, one file of blocks, `objects-<random>`, and `spare`: room
+//! that a commit gets when the disk is full. So a heap on a full disk can be opened, and what was
+//! freed can be flushed.
 //!
 //! | record | contents |
 //! |---|---|
@@ -23,13 +25,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use swing_tier::storage::{FileRef, QueueOptions, Storage};
+use swing_tier::storage::{Access, FileRef, QueueOptions, Storage};
 use swing_tier::{
     BufferClass, CommitError, Damage, Lease, Log, LogOptions, OpenError, RecordId, random_u64,
 };
 
 use crate::core::{Core, Generations};
-use crate::disk::{BLOCK_BYTES, Disk};
+use crate::disk::{BLOCK_BYTES, Disk, MAX_BLOCKS};
 use crate::entry::{
     DiskPlace, EVICTED, FREE, GROUP_ENTRIES, Handle, MAX_GENERATION, STATE, Table, generation,
 };
@@ -51,6 +53,9 @@ const GROUPS_TOGETHER: usize = 32;
 /// Memory of the log: a queue for the thread that flushes, and a batch.
 pub(crate) const STORE_BYTES: u64 = 2 << 20;
 const FILE_PREFIX: &str = "objects-";
+const SPARE: &str = "spare";
+/// Room for a journal and a manifest, and for the table's records of some hundred changed groups.
+const SPARE_BYTES: u64 = 6 << 20;
 
 /// How far recovery is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,17 +75,76 @@ pub(crate) struct Store {
     pages: Vec<Option<RecordId>>,
     seed: u64,
     name: u64,
+    /// Whether the spare room is known to be there.
+    has_spare: bool,
     /// Why there can be no more commits.
     pub(crate) broken: Option<HeapError>,
 }
 
 /// What the root payload of a commit says beside the pages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) first_generation: u32,
     pub(crate) root: Option<Handle>,
     pub(crate) ids: u32,
     pub(crate) blocks: u32,
+}
+
+/// The root payload of a commit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Payload {
+    facts: Facts,
+    seed: u64,
+    /// The random number in the name of the file of blocks.
+    name: u64,
+    pages: Vec<Option<RecordId>>,
+}
+
+impl Payload {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let facts = &self.facts;
+        let words = [
+            u64::from_le_bytes(*MAGIC),
+            pair(VERSION, facts.first_generation),
+            self.seed,
+            facts.root.map_or(0, Handle::to_bits),
+            pair(facts.ids, facts.blocks),
+            self.name,
+            self.pages.len() as u64,
+            0,
+        ];
+        let pages = self.pages.iter().map(|page| page.map_or(u64::MAX, |id| id.0));
+        words.into_iter().chain(pages).flat_map(u64::to_le_bytes).collect()
+    }
+
+    pub(crate) fn decode(root: &[u8], path: &Path) -> Result<Self, HeapError> {
+        if root.len() < ROOT_HEADER || root[..8] != *MAGIC {
+            return Err(damage(path, "the log there is not that of an object heap"));
+        }
+        let version = word(root, 8) as u32;
+        if version != VERSION {
+            let path = path.to_owned();
+            return Err(OpenError::Version { path, found: version, known: VERSION }.into());
+        }
+        let facts = Facts {
+            first_generation: (word(root, 8) >> 32) as u32,
+            root: Some(word(root, 24)).filter(|&bits| bits != 0).map(Handle::from_bits),
+            ids: word(root, 32) as u32,
+            blocks: (word(root, 32) >> 32) as u32,
+        };
+        let pages = word(root, 48);
+        let fits = pages <= MAX_PAGES as u64
+            && root.len() == ROOT_HEADER + 8 * pages as usize
+            && facts.ids <= MAX_IDS
+            && facts.blocks as usize <= MAX_BLOCKS
+            && (1..=MAX_GENERATION).contains(&facts.first_generation);
+        if !fits {
+            return Err(damage(path, "the root of the object heap contradicts itself"));
+        }
+        let pages = (0..pages as usize).map(|i| record(word(root, ROOT_HEADER + 8 * i))).collect();
+        Ok(Payload { facts, seed: word(root, 16), name: word(root, 40), pages })
+    }
 }
 
 fn log_options() -> LogOptions {
@@ -131,33 +195,13 @@ impl Store {
             return Self::begin(log, storage, disk_limit);
         }
         let path = storage.path();
-        let header_fits = root.len() >= ROOT_HEADER && root[..8] == *MAGIC;
-        if !header_fits {
-            return Err(damage(path, "the log there is not that of an object heap"));
-        }
-        let version = word(&root, 8) as u32;
-        if version != VERSION {
-            let path = path.to_owned();
-            return Err(OpenError::Version { path, found: version, known: VERSION }.into());
-        }
-        let (first_generation, seed) = ((word(&root, 8) >> 32) as u32, word(&root, 16));
-        let (ids, blocks) = (word(&root, 32) as u32, (word(&root, 32) >> 32) as u32);
-        let handle = Some(word(&root, 24)).filter(|&bits| bits != 0).map(Handle::from_bits);
-        let (name, pages) = (word(&root, 40), word(&root, 48));
-        let fits = pages <= MAX_PAGES as u64
-            && root.len() == ROOT_HEADER + 8 * pages as usize
-            && ids <= MAX_IDS
-            && (1..=MAX_GENERATION).contains(&first_generation);
-        if !fits {
-            return Err(damage(path, "the root of the object heap contradicts itself"));
-        }
-        let pages = (0..pages as usize).map(|i| record(word(&root, ROOT_HEADER + 8 * i))).collect();
+        let Payload { facts, seed, name, pages } = Payload::decode(&root, path)?;
         let log = Arc::new(log);
-        let mut store = Store { log, groups: Vec::new(), pages, seed, name, broken: None };
-        store.read_pages(ids, path)?;
-        let file = store.open_file(&**storage, blocks)?;
+        let mut store =
+            Store { log, groups: Vec::new(), pages, seed, name, has_spare: false, broken: None };
+        store.read_pages(facts.ids, path)?;
+        let file = store.open_file(&**storage, facts.blocks)?;
         let disk = Disk::on(file, seed, disk_limit, &Memory::Process);
-        let facts = Facts { first_generation, root: handle, ids, blocks };
         Ok(Opened { store, disk, facts: Some(facts) })
     }
 
@@ -168,7 +212,15 @@ impl Store {
         let file = storage.create(&file_name(name))?;
         storage.sync_directory()?;
         let log = Arc::new(log);
-        let store = Store { log, groups: Vec::new(), pages: Vec::new(), seed, name, broken: None };
+        let store = Store {
+            log,
+            groups: Vec::new(),
+            pages: Vec::new(),
+            seed,
+            name,
+            has_spare: false,
+            broken: None,
+        };
         Ok(Opened { store, disk: Disk::on(file, seed, limit, &Memory::Process), facts: None })
     }
 
@@ -195,7 +247,6 @@ impl Store {
     /// Opens the file of blocks. Writes that a killed process left on their way are over when it
     /// is open: reserving room waits for them, so they cannot hit blocks that are used again.
     fn open_file(&self, storage: &dyn Storage, blocks: u32) -> Result<FileRef, HeapError> {
-        use swing_tier::storage::Access;
         let name = file_name(self.name);
         let path = storage.path().join(&name);
         let Some(file) = storage.open(&name, Access::Write)? else {
@@ -266,6 +317,29 @@ impl Store {
         Ok(())
     }
 
+    /// Keeps room for the log on a disk that may become full. A failure is made good later.
+    pub(crate) fn keep_spare(&mut self) {
+        if self.has_spare {
+            return;
+        }
+        let storage = self.log.storage();
+        // One may be there, and a crash may have kept it from getting its room.
+        let there = storage.open(SPARE, Access::Write).ok().flatten();
+        let Some(file) = there.or_else(|| storage.create(SPARE).ok()) else { return };
+        self.has_spare = file.preallocate(0, SPARE_BYTES).is_ok();
+        if !self.has_spare {
+            // No part of it: others need what is left.
+            let _ = storage.remove(SPARE);
+        }
+    }
+
+    /// Gives the log's spare room to a commit that has found none. False: there is none.
+    pub(crate) fn give_spare(&mut self) -> bool {
+        self.has_spare = false;
+        let storage = self.log.storage();
+        storage.remove(SPARE).and_then(|()| storage.sync_directory()).is_ok()
+    }
+
     /// How many groups the newest commit has.
     pub(crate) fn groups(&self) -> usize {
         self.groups.len()
@@ -302,26 +376,11 @@ impl Store {
                 batch.free(old)?;
             }
         }
-        batch.set_root(&self.root(facts, &pages))?;
+        let payload = Payload { facts: *facts, seed: self.seed, name: self.name, pages };
+        batch.set_root(&payload.encode())?;
         batch.commit()?;
-        (self.groups, self.pages) = (groups, pages);
+        (self.groups, self.pages) = (groups, payload.pages);
         Ok(())
-    }
-
-    fn root(&self, facts: &Facts, pages: &[Option<RecordId>]) -> Vec<u8> {
-        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let words = [
-            u64::from_le_bytes(*MAGIC),
-            pair(VERSION, facts.first_generation),
-            self.seed,
-            facts.root.map_or(0, Handle::to_bits),
-            pair(facts.ids, facts.blocks),
-            self.name,
-            pages.len() as u64,
-            0,
-        ];
-        let pages = pages.iter().map(|page| page.map_or(u64::MAX, |id| id.0));
-        words.into_iter().chain(pages).flat_map(u64::to_le_bytes).collect()
     }
 }
 
@@ -343,7 +402,12 @@ fn remove_others(storage: &dyn Storage, name: u64) -> Result<(), HeapError> {
 
 impl Core {
     /// Takes in an entry of a commit; false if it is none.
-    fn recover_entry(&mut self, table: &Table, id: u32, (state, place): (u64, u64)) -> bool {
+    pub(crate) fn recover_entry(
+        &mut self,
+        table: &Table,
+        id: u32,
+        (state, place): (u64, u64),
+    ) -> bool {
         use std::sync::atomic::Ordering::Relaxed;
         self.add_entry(table, id);
         let Some(entry) = table.get(id) else { return false };
@@ -361,6 +425,30 @@ impl Core {
                 generation(state) > 0 && self.disk.recover_object(place)
             }
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn payload() -> Payload {
+        let root = Some(Handle::from_bits(5 << 32));
+        let facts = Facts { first_generation: 9, root, ids: 2000, blocks: 3 };
+        Payload { facts, seed: 7, name: u64::MAX - 1, pages: vec![Some(RecordId(4)), None] }
+    }
+
+    #[test]
+    fn a_root_payload_reads_as_written_and_others_are_refused() {
+        let path = Path::new("test");
+        let bytes = payload().encode();
+        assert_eq!(Payload::decode(&bytes, path), Ok(payload()));
+        assert!((0..bytes.len()).all(|len| Payload::decode(&bytes[..len], path).is_err()));
+        for at in [0, 7, 8, 15, 35, 39, 48, 55] {
+            let mut other = bytes.clone();
+            other[at] ^= 0x80;
+            assert!(Payload::decode(&other, path).is_err(), "{at}");
         }
     }
 }

@@ -69,6 +69,11 @@ const RANGE_BYTES: usize = (IDS + 1) * PAGE;
 const TABLE_BYTES: u64 = 4096;
 const PAGES_OF_TABLE: usize = 512;
 
+const DEVICE: &str = "/dev/userfaultfd";
+/// A request to [`DEVICE`].
+const USERFAULTFD_IOC_NEW: libc::c_ulong = 0xaa00;
+/// A flag: faults of system calls are not handled.
+const USER_MODE_ONLY: i32 = 1;
 const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
 const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
 const UFFDIO_COPY: libc::c_ulong = 0xc028_aa03;
@@ -171,6 +176,36 @@ unsafe fn ioctl(fd: &OwnedFd, request: libc::c_ulong, argument: *mut u64) -> Res
     }
 }
 
+/// Faults of this process's own code only, which needs no privilege: by the system call, or by the
+/// device where a filter of system calls forbids that.
+fn userfaultfd() -> Result<OwnedFd, HeapError> {
+    let flags = libc::O_CLOEXEC | USER_MODE_ONLY;
+    // SAFETY: the call takes flags and gives a descriptor.
+    let mut raw = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+    let refused = std::io::Error::last_os_error();
+    let mut device_refused = None;
+    if raw < 0 {
+        raw = std::fs::File::open(DEVICE)
+            .and_then(|device| {
+                // SAFETY: the request takes flags and gives a descriptor.
+                match unsafe { libc::ioctl(device.as_raw_fd(), USERFAULTFD_IOC_NEW as _, flags) } {
+                    raw if raw >= 0 => Ok(raw.into()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            })
+            .unwrap_or_else(|error| {
+                device_refused = Some(error);
+                -1
+            });
+    }
+    if let Some(error) = device_refused {
+        let why = format!("the system call: {refused}; {DEVICE}: {error}");
+        return Err(HeapError::NoPointers { why });
+    }
+    // SAFETY: a descriptor that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw as i32) })
+}
+
 /// Asks for features of `userfaultfd`.
 fn agree(faults: &OwnedFd, features: u64) -> Result<(), i32> {
     let mut api = [API, features, 0];
@@ -182,20 +217,12 @@ impl Window {
     /// Reserves the range for a window of so many bytes; `None`: a part of the budget.
     pub(crate) fn new(chosen: Option<u64>, budget: u64, path: &Path) -> Result<Self, HeapError> {
         let failed = |what| move |e: std::io::Error| IoError::from_os(what, path, e);
-        // For user mode only (1), which needs no privilege.
-        // SAFETY: the call takes flags and gives a descriptor.
-        let raw = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | 1) };
-        if raw < 0 {
-            let error = std::io::Error::last_os_error();
-            return Err(failed("get userfaultfd, which plain pointers need, for")(error).into());
-        }
-        // SAFETY: a descriptor that nobody else has.
-        let faults = unsafe { OwnedFd::from_raw_fd(raw as i32) };
+        let faults = userfaultfd()?;
         let os = |errno| std::io::Error::from_raw_os_error(errno);
         let moves = agree(&faults, FEATURE_SIGBUS | FEATURE_WP | FEATURE_MOVE).is_ok();
-        if !moves {
-            let agreed = agree(&faults, FEATURE_SIGBUS | FEATURE_WP);
-            agreed.map_err(|e| failed("set up userfaultfd for")(os(e)))?;
+        if !moves && let Err(errno) = agree(&faults, FEATURE_SIGBUS | FEATURE_WP) {
+            let why = format!("it lacks features of Linux 5.11: {}", os(errno));
+            return Err(HeapError::NoPointers { why });
         }
         let len = RANGE_BYTES;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;

@@ -380,13 +380,24 @@ fn a_full_disk_fails_the_flush_and_loses_nothing() {
 
 #[test]
 fn a_small_file_bears_changes_without_end() {
+    change_without_end(options(8, 24 << 20), Duration::ZERO);
+}
+
+/// The keeper has time to collect all garbage that it wants to, and leaves room for changes.
+#[test]
+fn a_small_file_bears_changes_while_garbage_is_collected() {
+    let options = HeapOptions { dead_fraction: 0.01, ..options(8, 24 << 20) };
+    change_without_end(options, Duration::from_millis(3));
+}
+
+fn change_without_end(options: HeapOptions, pause: Duration) {
     let seed = seed();
     println!("SWING_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let folder = on_disk();
     let path = folder.path().join("heap");
     // 10 MB of objects in a file of 24 MiB, 60 MB of changes.
-    let heap = ObjectHeap::open_persistent(&path, options(8, 24 << 20)).unwrap();
+    let heap = ObjectHeap::open_persistent(&path, options).unwrap();
     let mut model = Model::new();
     for i in 0..10_000_u64 {
         let bytes = i.to_le_bytes().repeat(125);
@@ -395,10 +406,14 @@ fn a_small_file_bears_changes_without_end() {
     heap.flush().unwrap();
     let handles: Vec<_> = model.keys().copied().collect();
     for round in 0..60 {
-        for _ in 0..1000 {
+        for change in 0..1000 {
+            if change % 50 == 0 {
+                std::thread::sleep(pause);
+            }
             let handle = handles[random.usize(..handles.len())];
             let bytes = random.u64(..).to_le_bytes().repeat(125);
-            heap.write(handle).unwrap().copy_from_slice(&bytes);
+            let mut guard = heap.write(handle).unwrap_or_else(|e| panic!("round {round}: {e}"));
+            guard.copy_from_slice(&bytes);
             model.insert(handle, bytes);
         }
         heap.flush().unwrap_or_else(|e| panic!("round {round}: {e}"));

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::filter::{become_nobody, forbid, in_child, limit};
 use common::model::{Model, random_commit, seen, small_options};
 use common::mount::{Mount, is_root};
 use swing_tier::storage::Storage;
@@ -16,21 +17,6 @@ fn directory(path: &Path) -> Arc<dyn Storage> {
     Arc::new(
         Directory::open(path, DirectoryOptions { create: true, ..Default::default() }).unwrap(),
     )
-}
-
-/// Runs `check` in a forked child, which has to return true.
-fn in_child(check: impl FnOnce() -> bool) {
-    // SAFETY: the child works with what it inherited, and ends by `_exit`.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
-        // SAFETY: ends the child without running what belongs to the parent.
-        unsafe { libc::_exit(i32::from(!passed.unwrap_or(false))) };
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child that was just made.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status}");
 }
 
 /// A commit that only adds, so that the disk is full sooner or later whatever else is done.
@@ -87,12 +73,9 @@ fn a_limit_on_the_size_of_files_is_an_error_and_nothing_is_lost() {
     let folder = common::on_disk();
     let path = folder.path().to_owned();
     in_child(move || {
-        // SAFETY: these calls change the child's own limit and signals only.
-        unsafe {
-            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
-            let limit = libc::rlimit { rlim_cur: 700 << 10, rlim_max: 700 << 10 };
-            assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
-        }
+        // SAFETY: changes the child's own signals only.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+        limit(libc::RLIMIT_FSIZE, 700 << 10);
         // A file that may grow no more has no room for the rest of its megabyte.
         fill(&path.join("log"), &mut fastrand::Rng::with_seed(3)) > 0
     });
@@ -143,8 +126,7 @@ fn another_users_directory_is_not_written() {
         std::fs::set_permissions(readable, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     in_child(move || {
-        // SAFETY: changes the child's own user only.
-        assert_eq!(unsafe { libc::setresuid(65534, 65534, 65534) }, 0);
+        become_nobody();
         let open = || -> Arc<dyn Storage> {
             Arc::new(Directory::open(&path, DirectoryOptions::default()).unwrap())
         };
@@ -154,32 +136,12 @@ fn another_users_directory_is_not_written() {
     });
 }
 
-/// Lets `io_uring_setup` fail in this process, as containers do.
-fn forbid_rings() -> bool {
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let line = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let mut filter = [
-        line(LOAD, 0, 0, 0),
-        line(IF_EQUAL, 0, 1, libc::SYS_io_uring_setup as u32),
-        line(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        line(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the filter is valid during the calls; they concern this process only.
-    unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0
-    }
-}
-
 #[test]
 fn where_io_uring_is_forbidden_threads_do_the_work() {
     let folder = common::on_disk();
     let path = folder.path().to_owned();
     in_child(move || {
-        if !forbid_rings() {
+        if !forbid(&[libc::SYS_io_uring_setup], libc::EPERM) {
             println!("skipped: no seccomp filters here");
             return true;
         }
@@ -195,5 +157,65 @@ fn where_io_uring_is_forbidden_threads_do_the_work() {
         let mut random = fastrand::Rng::with_seed(6);
         (0..10).for_each(|_| assert!(random_commit(&log, &mut model, &mut random).is_ok()));
         seen(&log) == model
+    });
+}
+
+#[test]
+fn a_log_goes_on_where_io_uring_is_forbidden_later() {
+    let folder = common::on_disk();
+    let path = folder.path().to_owned();
+    in_child(move || {
+        let log = Log::create(directory(&path), small_options()).unwrap();
+        let mut model = Model::default();
+        let mut random = fastrand::Rng::with_seed(8);
+        for step in 0..30 {
+            // A program that goes into its sandbox after it has opened its files.
+            let calls = [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter];
+            if step == 10 && !forbid(&calls, libc::EPERM) {
+                println!("skipped: no seccomp filters here");
+                return true;
+            }
+            assert!(random_commit(&log, &mut model, &mut random).is_ok());
+            assert_eq!(seen(&log), model);
+        }
+        // A thread that has no ring yet.
+        let again = std::thread::scope(|scope| scope.spawn(|| seen(&log) == model).join());
+        again.unwrap() && log.collect().is_ok()
+    });
+}
+
+#[test]
+fn without_locked_memory_or_descriptors_a_log_is_used_or_refused() {
+    let folder = common::on_disk();
+    let path = folder.path().to_owned();
+    in_child(move || {
+        // Root is not held to the limit.
+        if is_root() {
+            let mode = std::fs::Permissions::from_mode(0o777);
+            std::fs::set_permissions(&path, mode).unwrap();
+            become_nobody();
+        }
+        limit(libc::RLIMIT_MEMLOCK, 0);
+        let path = path.join("log");
+        let log = Log::create(directory(&path), small_options()).unwrap();
+        let mut model = Model::default();
+        let mut random = fastrand::Rng::with_seed(9);
+        (0..20).for_each(|_| assert!(random_commit(&log, &mut model, &mut random).is_ok()));
+        // SAFETY: asks for the number of the next descriptor.
+        let next = unsafe { libc::dup(0) };
+        limit(libc::RLIMIT_NOFILE, next as u64);
+        // New rings and files are refused, and nothing that is there is lost.
+        for _ in 0..20 {
+            match random_commit(&log, &mut model, &mut random) {
+                Ok(_) => {}
+                Err(CommitError::Io(error)) => {
+                    assert_eq!(error.cause, swing_tier::Cause::Os(libc::EMFILE), "{error}");
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let same = std::thread::scope(|scope| scope.spawn(|| seen(&log) == model).join());
+        let second = Directory::open(&path, DirectoryOptions::default());
+        same.unwrap() && second.is_err()
     });
 }

@@ -233,6 +233,55 @@ fn each_commit_is_on_the_disk_or_nowhere() {
     });
 }
 
+/// The power goes after every write, of commits, checkpoints and collections; what is left goes on
+/// as a database. `SWING_SEED` repeats a run, `SWING_ROUNDS` makes it longer.
+#[test]
+fn a_power_cut_at_any_write_leaves_the_last_commit_or_the_one_under_way() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seed = number("SWING_SEED").unwrap_or_else(swing_tier::random_u64);
+    println!("SWING_SEED={seed}");
+    for round in 0..number("SWING_ROUNDS").unwrap_or(1) {
+        cut_at_any_write(seed.wrapping_add(round));
+    }
+}
+
+fn cut_at_any_write(seed: u64) {
+    let (recorder, (_folder, namespace)) = (Recorder::new(seed), memory());
+    let store = open(&namespace, &recorder, Durability::Commit).unwrap();
+    let mut states = vec![Model::new()];
+    recorder.mark(0);
+    for step in 0..8 {
+        let (next, result) = change(&store, step, &states[states.len() - 1]);
+        result.unwrap();
+        states.push(next);
+        recorder.mark(states.len() as u64 - 1);
+        if step % 3 == 2 {
+            store.checkpoint().unwrap();
+        }
+    }
+    let events = recorder.event_count();
+    for at in 1..=events {
+        let promised = recorder.marks_around(at).0.unwrap_or(0) as usize;
+        for loss in [Loss::Nothing, Loss::Everything, Loss::Random] {
+            let left = recorder.after_power_cut(at, loss, seed ^ at as u64);
+            let context = format!("event {at} of {events}, {loss:?}, seed {seed}");
+            let (_folder, namespace) = memory();
+            let store = open(&namespace, &left, Durability::Commit);
+            let store = store.unwrap_or_else(|e| panic!("{context}: {e}"));
+            let found = contents(&store).unwrap_or_else(|e| panic!("{context}: {e}"));
+            let under_way = states.get(promised + 1);
+            assert!(
+                found == states[promised] || Some(&found) == under_way,
+                "{context}: {found:?}, promised {:?}",
+                states[promised]
+            );
+            let (next, result) = change(&store, 20, &found);
+            result.unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert_eq!(after_power_cut(&left, Loss::Everything), next, "{context}: gone on");
+        }
+    }
+}
+
 #[test]
 fn a_checkpoint_that_fails_leaves_the_last_one_and_memory() {
     with_each_failure(|recorder, failure, context| {

@@ -1,7 +1,12 @@
 //! What programs do with a key-value store in YCSB (Cooper and others, SoCC 2010): its six
 //! workloads, with its distributions. A store is a closure, so this file knows none.
 
+#[path = "zipf.rs"]
+mod zipf;
+
 use std::time::{Duration, Instant};
+
+use zipf::Zipf;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,46 +21,62 @@ pub enum Request {
     Modify(u64, u64),
 }
 
-/// YCSB's zipfian distribution (Gray and others, SIGMOD 1994), of exponent 0.99.
-struct Zipf {
-    count: f64,
-    alpha: f64,
-    zeta: f64,
-    eta: f64,
-}
-
-impl Zipf {
-    fn new(count: u64) -> Self {
-        const THETA: f64 = 0.99;
-        let zeta_of = |n: u64| (1..=n).map(|i| (i as f64).powf(-THETA)).sum::<f64>();
-        let (zeta, first) = (zeta_of(count), zeta_of(2));
-        let eta = (1.0 - (2.0 / count as f64).powf(1.0 - THETA)) / (1.0 - first / zeta);
-        Zipf { count: count as f64, alpha: 1.0 / (1.0 - THETA), zeta, eta }
-    }
-
-    fn next(&self, random: &mut fastrand::Rng) -> u64 {
-        let u = random.f64();
-        let scaled = u * self.zeta;
-        if scaled < 1.0 {
-            0
-        } else if scaled < 1.0 + 0.5_f64.powf(0.99) {
-            1
-        } else {
-            let at = self.count * (self.eta * u - self.eta + 1.0).powf(self.alpha);
-            (at as u64).min(self.count as u64 - 1)
-        }
-    }
-}
-
 /// The key of a record: records that are asked for together lie apart.
 pub fn key_of(record: u64) -> u64 {
     let mixed = (record ^ record >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 29
 }
 
+/// How long objects are.
+#[derive(Clone, Copy, Debug)]
+pub enum Length {
+    Fixed(usize),
+    /// By the object's key, from a quarter to seven quarters of this; this on average.
+    Random(usize),
+}
+
+impl Length {
+    /// From a text like `1024` or, for random lengths, `~1024`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (random, digits) = match text.strip_prefix('~') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        match digits.parse() {
+            Ok(bytes) if bytes >= 256 && random => Ok(Length::Random(bytes)),
+            Ok(bytes) if bytes >= 64 && !random => Ok(Length::Fixed(bytes)),
+            _ => Err(format!("{text} is no length: a number from 64 on, or ~ and one from 256 on")),
+        }
+    }
+
+    /// That of an object.
+    pub fn of(self, key: u64) -> usize {
+        match self {
+            Length::Fixed(bytes) => bytes,
+            Length::Random(bytes) => bytes / 4 + key_of(!key) as usize % (bytes * 3 / 2 + 1),
+        }
+    }
+
+    /// The shortest one.
+    pub fn least(self) -> usize {
+        match self {
+            Length::Fixed(bytes) => bytes,
+            Length::Random(bytes) => bytes / 4,
+        }
+    }
+
+    /// The longest one.
+    pub fn most(self) -> usize {
+        match self {
+            Length::Fixed(bytes) => bytes,
+            Length::Random(bytes) => bytes / 4 + bytes * 3 / 2,
+        }
+    }
+}
+
 /// The value of a key and a version.
-pub fn value_of(key: u64, version: u64, bytes: usize) -> Vec<u8> {
-    let mut value = vec![(key ^ version) as u8; bytes];
+pub fn value_of(key: u64, version: u64, length: Length) -> Vec<u8> {
+    let mut value = vec![(key ^ version) as u8; length.of(key)];
     value[..8].copy_from_slice(&key.to_le_bytes());
     value[8..16].copy_from_slice(&version.to_le_bytes());
     value

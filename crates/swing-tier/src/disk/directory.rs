@@ -286,9 +286,11 @@ impl Storage for Directory {
         if self.choice.engine == Engine::Ring {
             match RingQueue::new(arena.clone(), options.depth) {
                 Ok(queue) => return Ok(Box::new(queue)),
-                // Later rings may be refused for want of memory or descriptors; threads are not.
+                // Later rings may be refused for want of memory or descriptors, or by a filter of
+                // system calls that came since; threads are not.
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::EPERM) => {}
+                    Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE) => {}
+                    Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {}
                     _ => return Err(failed(error)),
                 },
             }

@@ -7,16 +7,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::DiskFile;
-use crate::error::Cause;
 use crate::io::admission::Admission;
 use crate::io::arena::{Arena, IoBuffer};
-use crate::io::progress::{Moving, Next, failure};
+use crate::io::progress::Moving;
 use crate::process::ProcessMark;
-use crate::storage::{Completion, Direction, IoResult, Queue, Request};
+use crate::storage::{Completion, Queue, Request};
 
 /// The most threads of one pool.
 pub const MAX_POOL_THREADS: usize = 16;
@@ -124,35 +121,6 @@ impl Job {
         let Request { tag, buffer, .. } = moving.request;
         lock(&back.list).push_back(Completion { tag, buffer, result });
         back.arrived.notify_one();
-    }
-}
-
-impl Moving {
-    /// Moves all bytes, by as many calls as it takes.
-    fn run(&mut self) -> IoResult<()> {
-        loop {
-            let (offset, len) = self.rest();
-            let from = self.done as usize;
-            let range = from..from + len as usize;
-            let request = &mut self.request;
-            let holder = request.file.clone();
-            // Queues admit files of the real file system only.
-            let Some(file) = holder.as_any().downcast_ref::<DiskFile>() else {
-                return Err(failure(request, Cause::Os(libc::EINVAL)));
-            };
-            let file = file.as_file();
-            let result = match request.direction {
-                Direction::Read => file.read_at(&mut request.buffer[range], offset),
-                Direction::Write => file.write_at(&request.buffer[range], offset),
-            };
-            let answer = match result {
-                Ok(moved) => i32::try_from(moved).unwrap_or(i32::MAX),
-                Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
-            };
-            if let Next::Ended(result) = self.answer(answer) {
-                return result;
-            }
-        }
     }
 }
 

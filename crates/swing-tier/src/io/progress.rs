@@ -1,6 +1,8 @@
 //! What becomes of a request after the device has moved some of its bytes; the same for both back
 //! ends.
 
+use std::os::unix::fs::FileExt;
+
 use crate::disk::DiskFile;
 use crate::error::{Cause, IoError};
 use crate::storage::{Direction, IoResult, Request};
@@ -63,6 +65,35 @@ impl Moving {
     /// The end of the request with this cause.
     pub(crate) fn failed(&self, cause: Cause) -> Next {
         Next::Ended(Err(failure(&self.request, cause)))
+    }
+}
+
+impl Moving {
+    /// Moves all bytes that are left, by as many calls of `pread` or `pwrite` as it takes.
+    pub(crate) fn run(&mut self) -> IoResult<()> {
+        loop {
+            let (offset, len) = self.rest();
+            let from = self.done as usize;
+            let range = from..from + len as usize;
+            let request = &mut self.request;
+            let holder = request.file.clone();
+            // Queues admit files of the real file system only.
+            let Some(file) = holder.as_any().downcast_ref::<DiskFile>() else {
+                return Err(failure(request, Cause::Os(libc::EINVAL)));
+            };
+            let file = file.as_file();
+            let result = match request.direction {
+                Direction::Read => file.read_at(&mut request.buffer[range], offset),
+                Direction::Write => file.write_at(&request.buffer[range], offset),
+            };
+            let answer = match result {
+                Ok(moved) => i32::try_from(moved).unwrap_or(i32::MAX),
+                Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+            };
+            if let Next::Ended(result) = self.answer(answer) {
+                return result;
+            }
+        }
     }
 }
 

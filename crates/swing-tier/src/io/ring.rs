@@ -9,6 +9,10 @@
 //! are leaked, so the memory stays the kernel's. A queue that was forgotten (`mem::forget`) leaks
 //! both.
 //!
+//! **A ring that is forbidden later.** A program may give itself a filter of system calls after the
+//! ring was made. Then the kernel has not seen what still lies in the submission queue, and this
+//! thread moves those bytes itself, as it does for all later requests.
+//!
 //! **Registration** pins the arena once, and spares each request the look-up of its pages. Where
 //! the limit on locked memory forbids it (`ENOMEM`), requests name plain addresses instead.
 
@@ -38,6 +42,8 @@ pub(crate) struct RingQueue {
     registered: bool,
     slots: ManuallyDrop<Vec<Option<Moving>>>,
     free: Vec<usize>,
+    /// The kernel takes no more entries: requests are moved by this thread.
+    forbidden: bool,
 }
 
 impl RingQueue {
@@ -53,6 +59,7 @@ impl RingQueue {
             registered,
             slots: ManuallyDrop::new((0..depth).map(|_| None).collect()),
             free: (0..depth as usize).rev().collect(),
+            forbidden: false,
         })
     }
 
@@ -120,6 +127,9 @@ impl RingQueue {
             return Ok(Some(refused));
         }
         while self.in_flight() > 0 {
+            if self.forbidden {
+                return Ok(self.move_one().map(|done| self.admission.hand_out(done)));
+            }
             if let Some(completion) = self.reap() {
                 return Ok(Some(self.admission.hand_out(completion)));
             }
@@ -127,11 +137,30 @@ impl RingQueue {
                 Ok(_) => {}
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => std::thread::yield_now(),
+                    Some(libc::EPERM | libc::EACCES | libc::ENOSYS) if self.is_all_ours() => {
+                        self.forbidden = true;
+                    }
                     _ => return Err(error),
                 },
             }
         }
         Ok(None)
+    }
+}
+
+impl RingQueue {
+    /// Whether the kernel has seen none of the requests in flight: their entries lie in the
+    /// submission queue still, all of them.
+    fn is_all_ours(&mut self) -> bool {
+        let waiting = self.ring.submission().len();
+        waiting == self.slots.iter().flatten().count()
+    }
+
+    /// Moves the bytes of a request in flight, without the ring.
+    fn move_one(&mut self) -> Option<Completion> {
+        let slot = self.slots.iter().position(Option::is_some)?;
+        let result = self.slots[slot].as_mut()?.run();
+        self.end(slot, result)
     }
 }
 
@@ -157,6 +186,9 @@ impl Queue for RingQueue {
         // As many slots as the depth, so one is free.
         let Some(slot) = self.free.pop() else { return };
         self.slots[slot] = Some(Moving::new(request));
+        if self.forbidden {
+            return;
+        }
         if let Err(error) = self.push(slot)
             && let Some(ended) = self.end(slot, Err(error))
         {
@@ -165,7 +197,7 @@ impl Queue for RingQueue {
     }
 
     fn start(&mut self) {
-        if !self.admission.is_stale() {
+        if !self.admission.is_stale() && !self.forbidden {
             let _ = self.ring.submit();
         }
     }
@@ -183,6 +215,9 @@ impl Queue for RingQueue {
     }
 
     fn describe(&self) -> String {
+        if self.forbidden {
+            return "pread and pwrite, since io_uring was forbidden".to_owned();
+        }
         let how = if self.registered { "registered buffers" } else { "unregistered buffers" };
         format!("io_uring, {how}")
     }

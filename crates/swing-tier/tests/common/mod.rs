@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+pub mod filter;
 pub mod model;
 pub mod mount;
 pub mod recorder;
