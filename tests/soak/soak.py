@@ -2,8 +2,8 @@
 likes: ``python tests/soak/soak.py --seconds 60 --seed 1``.
 
 Each role is a process of its own. The supervisor kills one of them by SIGKILL about twice a second
-and starts it anew; some close all descriptors that they did not open, and open files in their place. What must hold is looked at
-by the roles that read, and from outside at the end:
+and starts it anew; some close all descriptors that they did not open, and open files in their
+place. What must hold is looked at by the roles that read, and from outside at the end:
 
 * ``ledger`` holds pairs of amounts whose sum is 0 in each state, and an even number of rows.
 * The generation of what is shared never goes back.
@@ -148,11 +148,12 @@ class UsersFiles:
 
     def check(self) -> None:
         """Each is open, where it was left, and what it was."""
+        length = len(self.CONTENTS)
         for file in self.files:
             number = file.fileno()
-            expect(os.lseek(number, 0, os.SEEK_CUR) == len(self.CONTENTS), "a file was moved", number)
-            expect(os.fstat(number).st_size == len(self.CONTENTS), "a file has another length", number)
-            expect(os.pread(number, len(self.CONTENTS), 0) == self.CONTENTS, "a file was changed", number)
+            at, size = os.lseek(number, 0, os.SEEK_CUR), os.fstat(number).st_size
+            expect((at, size) == (length, length), "a file was moved or has grown", at, size)
+            expect(os.pread(number, length, 0) == self.CONTENTS, "a file was changed", number)
 
     def close(self) -> None:
         """Checks them once more."""
