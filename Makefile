@@ -96,7 +96,7 @@ test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 		--test kill_writer --test kill_reader -- --nocapture
 
 .PHONY: test-each-step
-test-each-step: tools ## A kill before, and a failure of, every single system call instead of a part of them
+test-each-step: tools ## A kill before, and a failure of, every system call, not of a part of them (10 to 15 minutes)
 	SWING_EACH_STEP=1 tools/with_memory.sh cargo test --release --locked -p swing --test each_step -- --nocapture
 
 .PHONY: test-server
