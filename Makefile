@@ -21,7 +21,7 @@ MINUTES ?= 10
 # Which tests run with debug assertions: all, or with BRIEF=1 those inside the crates, those against
 # models, and those with failures. Kills at each system call, and whole programs, are left out then.
 BRIEF ?=
-ASSERTED := $(if $(BRIEF),--lib --test model --test malloc_model --test lifecycle --test tracked --test areas \
+ASSERTED := $(if $(BRIEF),--lib --test model --test tracked_model --test malloc_model --test lifecycle --test tracked --test areas \
 	--test faults --test crash)
 # Crates with models of what their threads compete for.
 MODELLED := swing swing-malloc swing-tier swing-heap
