@@ -1,5 +1,5 @@
 //! Random operations on tracked areas of several processes, against a naive model (INV-AREA-1,
-//! INV-AREA-7, INV-AREA-12, INV-AREA-16).
+//! INV-AREA-7, INV-AREA-12).
 //!
 //! Three processes own areas into which they store plainly, share them, hook each other's, live and
 //! not, derive from what they have hooked, fork, and are killed. The test tells them what to do,
