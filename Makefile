@@ -21,7 +21,7 @@ MINUTES ?= 10
 # Which tests run with debug assertions: all, or with BRIEF=1 those inside the crates, those against
 # models, and those with failures. Kills at each system call, and whole programs, are left out then.
 BRIEF ?=
-ASSERTED := $(if $(BRIEF),--lib --test model --test malloc_model --test lifecycle --test tracked --test areas \
+ASSERTED := $(if $(BRIEF),--lib --test model --test tracked_model --test malloc_model --test lifecycle --test tracked --test areas \
 	--test faults --test crash)
 # Crates with models of what their threads compete for.
 MODELLED := swing swing-malloc swing-tier swing-heap
@@ -96,7 +96,7 @@ test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 		--test kill_writer --test kill_reader -- --nocapture
 
 .PHONY: test-each-step
-test-each-step: tools ## A kill before, and a failure of, every single system call instead of a part of them
+test-each-step: tools ## A kill before, and a failure of, every system call, not of a part of them (10 to 15 minutes)
 	SWING_EACH_STEP=1 tools/with_memory.sh cargo test --release --locked -p swing --test each_step -- --nocapture
 
 .PHONY: test-server

@@ -52,6 +52,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from swingdb import _internal
+from swingdb.errors import BusyError as _BusyError
 from swingdb.errors import OperationalError
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Area",
+    "BusyError",
     "MemoryError",
     "Stats",
     "collect",
@@ -73,7 +75,7 @@ __all__ = [
 
 Buffer = TypeVar("Buffer")
 _AT_ORIGIN, _PUBLISHED, _STALE = 1, 2, 4
-_NOT_FOUND = -2
+_NOT_FOUND, _REFUSED, _BUSY = -2, -3, -11
 _MAX_TOKEN = 4095
 _MAX_NAME = 255
 _MAX_LENGTH = 1 << 44
@@ -88,6 +90,10 @@ class MemoryError(OperationalError):  # noqa: A001 (within this module's name it
 
     #: The number that ``swing.h`` names.
     code: int | None = None
+
+
+class BusyError(MemoryError, _BusyError):
+    """The owner refuses hooks at the moment, or something is pinned: try again later."""
 
 
 class Stats(NamedTuple):
@@ -146,7 +152,8 @@ def _library() -> ctypes.CDLL:
 
 def _check(status: int) -> int:
     if status < 0:
-        raise MemoryError(_library().swing_last_error().decode(errors="replace"), code=status)
+        kind = BusyError if status in (_REFUSED, _BUSY) else MemoryError
+        raise kind(_library().swing_last_error().decode(errors="replace"), code=status)
     return status
 
 

@@ -61,7 +61,7 @@ def test_live_hooks_give_the_moment():
     area = memory.create(1 << 20)
     with pytest.raises(memory.MemoryError) as refused:
         memory.hook(area.token)
-    assert refused.value.code == -3
+    assert refused.value.code == -3 and isinstance(refused.value, swingdb.BusyError)
     for neither in ("yes", 2, None):
         with pytest.raises(TypeError, match="True or False"):
             area.allow_live_hooks(neither)
@@ -164,7 +164,7 @@ def test_what_is_pinned_is_neither_published_nor_hooked():
         buffer[0] = 7
         with pytest.raises(memory.MemoryError, match="pinned") as refused:
             area.publish()
-        assert refused.value.code == -11
+        assert refused.value.code == -11 and isinstance(refused.value, memory.BusyError)
         with pytest.raises(memory.MemoryError, match="pinned") as refused:
             memory.hook(area.token, live=True)
         assert refused.value.code == -14

@@ -2,13 +2,15 @@
 likes: ``python tests/soak/soak.py --seconds 60 --seed 1``.
 
 Each role is a process of its own. The supervisor kills one of them by SIGKILL about twice a second
-and starts it anew; some close all descriptors that they did not open. What must hold is looked at
-by the roles that read, and from outside at the end:
+and starts it anew; some close all descriptors that they did not open, and open files in their
+place. What must hold is looked at by the roles that read, and from outside at the end:
 
 * ``ledger`` holds pairs of amounts whose sum is 0 in each state, and an even number of rows.
 * The generation of what is shared never goes back.
 * A snapshot says the same at its end as at its begin.
 * A live hook shows memory of one instant: stores in order leave a staircase of one step.
+* A file that got the number of a descriptor which its program closed keeps its bytes, and while
+  such a program owns the database nobody else does.
 * When all are dead and everything is dropped, nothing is left in the namespace.
 
 A role that finds something else prints BROKEN and ends; so does the soak, with status 1. Errors of
@@ -38,6 +40,8 @@ from swingdb import memory
 WORDS = 1 << 18
 #: How often the supervisor kills somebody, in seconds.
 KILL_EVERY_S = 0.4
+#: The variable that names the folder for the files of roles.
+FILES = "SWINGDB_SOAK_FILES"
 #: What a role may meet because another one was killed, closed or replaced.
 EXPECTED = (
     swingdb.NotFoundError,
@@ -125,14 +129,82 @@ def reader(chance: random.Random) -> None:
             expect(snap.sql("SELECT count(*) FROM ledger").fetchone() == (0,), "a write is lost")
 
 
+class UsersFiles:
+    """Closes all descriptors that this role did not open, as daemons do, and opens files, which get
+    their numbers; whoever goes on using a number that is not his any more changes one of them."""
+
+    CONTENTS = b"user" * 25_000
+    COUNT = 48
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(dir=os.environ[FILES])
+        os.closerange(3, 4096)
+        self.files = [
+            open(os.path.join(self.folder, str(i)), "w+b", buffering=0)  # noqa: SIM115
+            for i in range(self.COUNT)
+        ]
+        for file in self.files:
+            file.write(self.CONTENTS)
+
+    def check(self) -> None:
+        """Each is open, where it was left, and what it was."""
+        length = len(self.CONTENTS)
+        for file in self.files:
+            number = file.fileno()
+            at, size = os.lseek(number, 0, os.SEEK_CUR), os.fstat(number).st_size
+            expect((at, size) == (length, length), "a file was moved or has grown", at, size)
+            expect(os.pread(number, length, 0) == self.CONTENTS, "a file was changed", number)
+
+    def close(self) -> None:
+        """Checks them once more."""
+        self.check()
+        for file in self.files:
+            file.close()
+        shutil.rmtree(self.folder)
+
+
 def closing_reader(chance: random.Random) -> None:
-    """Closes all descriptors that it did not open, as daemons do, and goes on reading."""
+    """Goes on reading a snapshot without its descriptors, and takes another one."""
     snap = swingdb.snapshot("soak")
     first = check_state(snap, 0)
-    os.closerange(3, 1024)
+    users = UsersFiles()
     for _ in range(10):
         time.sleep(chance.random() * 0.1)
         expect(state_of(snap) == first, "a snapshot changed after closerange", first)
+        users.check()
+    with swingdb.snapshot("soak") as later:
+        check_state(later, first[2])
+    snap.close()
+    users.close()
+
+
+#: What another process finds that wants to write, too.
+SECOND_WRITER = """
+import swingdb
+try: swingdb.connect("soak"); print("let in")
+except swingdb.BusyError: print("refused")
+"""
+
+
+def closing_writer(chance: random.Random) -> None:
+    """Goes on writing without its descriptors; nobody else may write meanwhile."""
+    with swingdb.connect("soak") as con:
+        if "generation" not in con.tables():
+            return
+        con.share()
+        users = UsersFiles()
+        least = 0
+        for round_ in range(chance.randrange(5, 40)):
+            change(con, chance)
+            if chance.random() < 0.5:
+                con.share()
+            least = check_state(con, least)[2]
+            users.check()
+            if round_ == 3:
+                command = [sys.executable, "-c", SECOND_WRITER]
+                second = subprocess.run(command, capture_output=True, text=True, check=False)
+                expect(second.stdout == "refused\n", "a second writer", second)
+    users.close()
 
 
 def deriver(chance: random.Random) -> None:
@@ -148,7 +220,7 @@ def deriver(chance: random.Random) -> None:
                 check_state(theirs, 0)
 
 
-def storer(chance: random.Random) -> None:
+def storer(chance: random.Random, closing: bool = False) -> None:
     """Stores in order into memory that others hook while it does."""
     with contextlib.suppress(memory.MemoryError):
         memory.hook("stairs").release()
@@ -156,30 +228,68 @@ def storer(chance: random.Random) -> None:
     area.allow_live_hooks()
     words = area.array((WORDS,), "int64")
     area.publish()
+    users = UsersFiles() if closing else None
     until = time.monotonic() + 1 + chance.random() * 4
     step, number = 4096, 0
     while time.monotonic() < until:
         number += 1
         for at in range(0, WORDS, step):
             words[at : at + step] = number
+        if users and number % 64 == 0:
+            users.check()
+    if users:
+        expect(bool((words == number).all()), "a store is lost", number)
+        users.close()
 
 
-def hooker(chance: random.Random) -> None:
+def closing_storer(chance: random.Random) -> None:
+    """The same without its descriptors."""
+    storer(chance, closing=True)
+
+
+def hooker(chance: random.Random, closing: bool = False) -> None:
     """Hooks a storing owner live: what it sees is a staircase of one step down."""
-    for _ in range(50):
+    users: UsersFiles | None = None
+    for round_ in range(50):
         area = memory.hook("stairs", live=True)
+        expect(area.is_fresh, "an older state", area)
         words = area.array((WORDS,), "int64")
+        closed = closing and round_ % 16 == 0
+        if closed:
+            # The connection to the owner is kept for the next hook.
+            if users:
+                users.close()
+            users = UsersFiles()
         steps = np.diff(words)
         down = np.flatnonzero(steps)
         expect(down.size <= 1 and bool((steps[down] == -1).all()), "no instant", down[:5])
-        words[:] = -1
+        # Private memory has no name to be opened by again: a store there is the program's end.
+        if not closed:
+            words[:] = -1
         area.release()
         time.sleep(chance.random() * 0.05)
+        if users:
+            users.check()
+
+
+def closing_hooker(chance: random.Random) -> None:
+    """The same without its descriptors."""
+    hooker(chance, closing=True)
 
 
 ROLES = {
     role.__name__: role
-    for role in (writer, reader, closing_reader, deriver, storer, hooker)
+    for role in (
+        writer,
+        reader,
+        closing_reader,
+        closing_writer,
+        deriver,
+        storer,
+        closing_storer,
+        hooker,
+        closing_hooker,
+    )
 }
 
 
@@ -295,10 +405,12 @@ def main() -> int:
     seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
     home = tempfile.mkdtemp(prefix="swingdb-soak-", dir="/dev/shm")
     os.environ["SWINGDB_HOME"] = home
+    os.environ[FILES] = files = tempfile.mkdtemp(prefix="swingdb-soak-files-")
     try:
         return soak(given.seconds, seed, home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(files, ignore_errors=True)
 
 
 if __name__ == "__main__":

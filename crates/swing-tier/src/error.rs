@@ -24,6 +24,8 @@ pub enum Cause {
     },
     /// The process has forked since the file or queue was opened; open them anew in the child.
     Forked,
+    /// The program has closed the file's descriptor, which it did not open; open the file anew.
+    Closed,
 }
 
 impl Cause {
@@ -84,6 +86,9 @@ fn reason(cause: Cause) -> String {
         Cause::Os(errno) => io::Error::from_raw_os_error(errno).to_string(),
         Cause::Short { moved } => format!("only {moved} bytes were moved"),
         Cause::Forked => "the process has forked; open it anew in the child".to_owned(),
+        Cause::Closed => {
+            "the program has closed its descriptor, which it did not open; open it anew".to_owned()
+        }
     }
 }
 

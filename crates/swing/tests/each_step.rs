@@ -22,7 +22,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -140,9 +140,33 @@ impl Progress {
     fn reached(&self) -> u64 {
         self.word().load(Ordering::SeqCst) & !ENDING
     }
+    /// A word behind the first one.
+    fn other(&self, i: usize) -> &'static AtomicU64 {
+        // SAFETY: in the page, which the processes that use this word keep to their end.
+        unsafe { &*self.0.add(i) }
+    }
+    /// What the owner of an area that is hooked live is to store, and what it has stored.
+    fn asked_and_stored(&self) -> [&'static AtomicU64; 2] {
+        [self.other(1), self.other(2)]
+    }
+    /// Has the owner store a number; `false`: it was over before.
+    fn have_stored(&self, n: u64, is_over: impl Fn() -> bool) -> bool {
+        have_stored(self.asked_and_stored(), n, &is_over)
+    }
     fn may_be_gone(&self) -> bool {
         self.word().load(Ordering::SeqCst) & ENDING != 0
     }
+}
+
+fn have_stored([asked, stored]: [&AtomicU64; 2], n: u64, is_over: &dyn Fn() -> bool) -> bool {
+    asked.store(n, Ordering::SeqCst);
+    while stored.load(Ordering::SeqCst) < n {
+        if is_over() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    true
 }
 
 impl Drop for Progress {
@@ -182,7 +206,37 @@ fn prepared_for(who: Who, ns: &Namespace, progress: &Progress) -> Option<Area> {
         // The threads of the library begin here, and are not stepped through.
         area.iter().for_each(|area| area.allow_live_hooks(true).unwrap());
     }
+    if let (Who::LiveGuest, Some(area)) = (who, &area) {
+        let (at, words) = (counter(area) as usize, progress.asked_and_stored());
+        std::thread::spawn(move || {
+            loop {
+                store_what_is_asked(at, words);
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+    }
     area
+}
+
+/// A number in an area that belongs to no state.
+fn counter(area: &Area) -> *mut u64 {
+    area.base().as_ptr().wrapping_add(data_at(CLONE_AT) as usize).cast()
+}
+
+fn store_what_is_asked(at: usize, [asked, stored]: [&AtomicU64; 2]) {
+    let n = asked.load(Ordering::SeqCst);
+    if n > stored.load(Ordering::SeqCst) {
+        // SAFETY: in an area of this process, which is tracked; nobody else stores there.
+        unsafe { (at as *mut u64).write_volatile(n) };
+        stored.store(n, Ordering::SeqCst);
+    }
+}
+
+/// A live hook that shows what was stored before it asked.
+fn assert_shows(hooked: &Snapshot, n: u64) {
+    assert!(hooked.is_fresh());
+    assert_eq!(value_in(hooked, data_at(CLONE_AT)), n, "an older state than when it asked");
+    assert_eq!(state_of(hooked), PREPARED);
 }
 
 fn number(payload: &[u8]) -> u64 {
@@ -217,6 +271,11 @@ fn at_each_step(who: Who, act: fn(&Namespace, Option<Area>, &Progress)) {
             }
             Who::Guest | Who::LiveGuest => {
                 let end = other().kill_after(calls);
+                if who == Who::LiveGuest {
+                    // Who asks next is answered.
+                    assert!(progress.have_stored(100, || false));
+                    assert_shows(&hook_now(&h, "w"), 100);
+                }
                 drop(owner);
                 end
             }
@@ -291,7 +350,7 @@ fn check_derived(h: &Home) {
                 assert_eq!(read_snapshot(&view, data_at(CLONE_AT), 8), 3u64.to_le_bytes());
             }
             let k = state_of(&view);
-            assert!((PREPARED + 1..PREPARED + 3).contains(&k), "state {k}");
+            assert!((PREPARED..PREPARED + 3).contains(&k), "state {k}");
         }
         // Its memory was the memfd of a process that is dead.
         Err(OpenError::MemoryGone { .. }) if backing() == Backing::Memfd => {}
@@ -382,10 +441,106 @@ fn trapped_stores() {
 }
 
 fn hooking_live() {
-    at_each_step(Who::LiveGuest, |ns, _, _| {
-        assert_eq!(state_of(&ns.hook_live_with(&name("w"), patient()).unwrap()), PREPARED);
-        assert_eq!(state_of(&ns.hook_live_with(&name("w"), patient()).unwrap()), PREPARED);
+    at_each_step(Who::LiveGuest, |ns, _, progress| {
+        for n in 1..=2 {
+            progress.have_stored(n, || false);
+            assert_shows(&ns.hook_live_with(&name("w"), patient()).unwrap(), n);
+        }
     });
+}
+
+fn making_a_tracked_area() {
+    at_each_step(Who::First, |ns, _, progress| {
+        let area = ns.create(&name("w"), &options()).unwrap();
+        area.track().unwrap();
+        for k in 1..=2 {
+            try_to_advance(&area, k).unwrap();
+            progress.reach(k);
+        }
+    });
+}
+
+/// An area that is derived from a share, tracked, shared and hooked live itself.
+fn tracking_what_is_derived() {
+    at_each_step(Who::Guest, |ns, _, _| {
+        let origin = ns.hook(&name("w")).unwrap();
+        let area = origin.derive(Some(&name("d"))).unwrap();
+        area.allow_live_hooks(true).unwrap();
+        try_to_advance(&area, PREPARED + 1).unwrap();
+    });
+}
+
+/// Answers live hooks, and stores what it is asked to, until the hooker has got what it wanted.
+fn answer_and_store(area: Area, progress: &Progress) {
+    again(|| area.allow_live_hooks(true));
+    let at = counter(&area) as usize;
+    while progress.other(3).load(Ordering::SeqCst) == 0 {
+        store_what_is_asked(at, progress.asked_and_stored());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The owner dies while it begins to answer live hooks, answers two of them, and ends: each is of
+/// the moment, or fails with an error that says why.
+fn answering() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for calls in calls(1, 8) {
+        let (h, progress) = (home(), Progress::new());
+        let act = |area| answer_and_store(area, &progress);
+        let Some(owner) = Stepped::start(|| prepared(&h.ns, &progress), act) else { return };
+        let (over, ended, ns) = (AtomicBool::new(false), progress.other(3), &h.ns);
+        let (words, over) = (progress.asked_and_stored(), &over);
+        let (end, hooked) = std::thread::scope(|scope| {
+            let hooker = scope.spawn(move || {
+                let is_over = || over.load(Ordering::SeqCst);
+                let hooked = hook_while_it_lives(ns, &|n| have_stored(words, n, &is_over));
+                ended.store(1, Ordering::SeqCst);
+                hooked
+            });
+            let end = owner.kill_after(calls);
+            over.store(true, Ordering::SeqCst);
+            (end, hooker.join().unwrap())
+        });
+        println!("{calls} calls, then {end:?}, {} hooks", hooked.len());
+        // What was given is not lost with its owner.
+        if let (Some(last), Ok(found)) = (hooked.last(), h.ns.hook(&name("w"))) {
+            let [given, found] =
+                [last, &found].map(|s| (s.epoch(), value_in(s, data_at(CLONE_AT))));
+            assert!(found >= given, "{found:?}, but {given:?} was given");
+        }
+        hooked.iter().zip(1..).for_each(|(hooked, n)| assert_shows(hooked, n));
+        drop(hooked);
+        check(&h, None, &progress);
+        if end == End::Done {
+            return;
+        }
+    }
+    panic!("the case does not end");
+}
+
+/// Two live hooks, as far as the owner lives so long.
+fn hook_while_it_lives(ns: &Namespace, stored: &dyn Fn(u64) -> bool) -> Vec<Snapshot> {
+    let mut all = Vec::new();
+    for n in 1..=2 {
+        if !stored(n) {
+            break;
+        }
+        let options = HookOptions { patience: Duration::from_secs(5), ..Default::default() };
+        match ns.hook_live_with(&name("w"), options) {
+            Ok(hooked) => {
+                assert_shows(&hooked, n);
+                all.push(hooked);
+            }
+            Err(
+                HookError::NotFresh { .. }
+                | HookError::NotShared { .. }
+                | HookError::NotHookable { .. }
+                | HookError::MemoryGone { .. },
+            ) => break,
+            Err(e) => panic!("{e}"),
+        }
+    }
+    all
 }
 
 /// As [`advance`], by plain stores where that works, and by calls that may fail.
@@ -482,12 +637,35 @@ fn failing_trapped_stores() {
 }
 
 fn failing_live_hooks() {
-    with_each_failure(Who::LiveGuest, |ns, _, _| {
-        for _ in 0..2 {
-            let hooked = again(|| ns.hook_live_with(&name("w"), patient()));
-            assert!(hooked.is_fresh());
-            assert_eq!(state_of(&hooked), PREPARED);
+    with_each_failure(Who::LiveGuest, |ns, _, progress| {
+        for n in 1..=2 {
+            progress.have_stored(n, || false);
+            assert_shows(&again(|| ns.hook_live_with(&name("w"), patient())), n);
         }
+    });
+}
+
+fn failing_to_track() {
+    with_each_failure(Who::First, |ns, _, progress| {
+        let area = again(|| ns.create(&name("w"), &options()));
+        again(|| area.track());
+        for k in 1..=2 {
+            again(|| try_to_advance(&area, k));
+            progress.reach(k);
+        }
+        let shown = again(|| ns.hook(&name("w")));
+        again(|| try_to_advance(&area, 3));
+        progress.reach(3);
+        assert_eq!(state_of(&shown), 2);
+    });
+}
+
+fn failing_to_track_what_is_derived() {
+    with_each_failure(Who::Guest, |ns, _, _| {
+        let origin = again(|| ns.hook(&name("w")));
+        let area = again(|| origin.derive(Some(&name("d"))));
+        again(|| area.allow_live_hooks(true));
+        again(|| try_to_advance(&area, PREPARED + 1));
     });
 }
 
@@ -551,28 +729,23 @@ fn failing_forks_while_stores_are_trapped() {
 /// The thread that answers live hooks begins, answers and ends with a call that fails.
 #[cfg(target_arch = "x86_64")]
 fn failing_to_answer() {
-    const READY: u64 = 1 << 62;
-    const HOOKED: u64 = 1 << 61;
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for calls in calls(3, 17) {
         let (h, progress) = (home(), Progress::new());
         let prepare = || prepared(&h.ns, &progress);
         let act = |area: Area| {
-            again(|| area.allow_live_hooks(true));
-            progress.word().fetch_or(READY, Ordering::SeqCst);
-            while progress.word().load(Ordering::SeqCst) & HOOKED == 0 {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            drop(area);
+            // A store that finds no memory tries again.
+            swing::tracked::on_shortage(Some(|shortage| shortage.tries < 3));
+            answer_and_store(area, &progress);
         };
         let Some(owner) = Stepped::start_to_fail(prepare, act) else { return };
-        let (ns, word) = (&h.ns, progress.word());
+        let (ns, words, ended) = (&h.ns, progress.asked_and_stored(), progress.other(3));
         let end = std::thread::scope(|scope| {
-            let hooks = scope.spawn(|| hook_until_answered(ns, word, READY));
+            let hooks = scope.spawn(move || hook_until_answered(ns, words));
             // Also when that has failed, since the owner waits for it.
             scope.spawn(move || {
                 let hooked = hooks.join();
-                word.fetch_or(HOOKED, Ordering::SeqCst);
+                ended.store(1, Ordering::SeqCst);
                 hooked.unwrap();
             });
             owner.fail_after(calls)
@@ -589,19 +762,17 @@ fn failing_to_answer() {
 
 /// Two live hooks; that one of a few is not answered is no wonder.
 #[cfg(target_arch = "x86_64")]
-fn hook_until_answered(ns: &Namespace, progress: &AtomicU64, ready: u64) {
+fn hook_until_answered(ns: &Namespace, words: [&AtomicU64; 2]) {
     let begun = Instant::now();
-    let wait = || {
+    let is_over = || {
         assert!(begun.elapsed() < Duration::from_secs(120), "the owner does not answer");
-        std::thread::sleep(Duration::from_millis(1));
+        false
     };
-    while progress.load(Ordering::SeqCst) & ready == 0 {
-        wait();
-    }
     // A question that its owner has lost is not answered at all; an owner that is stopped before
     // each call, on a busy machine, may take long for one.
     let (mut patience, mut tries) = (Duration::from_millis(300), 0);
-    for _ in 0..2 {
+    for n in 1..=2 {
+        have_stored(words, n, &is_over);
         let hooked = loop {
             let options = HookOptions { patience, ..Default::default() };
             match ns.hook_live_with(&name("w"), options) {
@@ -610,10 +781,10 @@ fn hook_until_answered(ns: &Namespace, progress: &AtomicU64, ready: u64) {
             }
             tries += 1;
             patience *= if tries > 3 { 2 } else { 1 };
-            wait();
+            is_over();
+            std::thread::sleep(Duration::from_millis(1));
         };
-        assert!(hooked.is_fresh());
-        assert_eq!(state_of(&hooked), PREPARED);
+        assert_shows(&hooked, n);
     }
 }
 
@@ -838,6 +1009,11 @@ over_both_back_ends! {
     a_stopped_vfork_child_holds_what_its_dead_parent_held,
     trapped_stores,
     hooking_live,
+    making_a_tracked_area,
+    tracking_what_is_derived,
+    answering,
+    failing_to_track,
+    failing_to_track_what_is_derived,
     failing_publishes,
     failing_trapped_stores,
     failing_live_hooks,

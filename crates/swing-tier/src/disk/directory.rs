@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 
-use crate::disk::file::DiskFile;
+use crate::disk::file::{DiskFile, KeptFile};
 use crate::disk::held::{HeldLock, Taking};
 use crate::error::{Cause, IoError};
 use crate::io::arena::Arena;
@@ -41,7 +41,7 @@ pub struct DirectoryOptions {
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    handle: File,
+    handle: KeptFile,
     choice: Choice,
     mark: ProcessMark,
     pool: Mutex<Option<Arc<Pool>>>,
@@ -80,6 +80,7 @@ impl Directory {
         }
         let choice = decide(options.engine, &handle, &path)?;
         let mark = ProcessMark::current();
+        let handle = KeptFile::new(handle);
         Ok(Directory { path, handle, choice, mark, pool: Mutex::new(None) })
     }
 

@@ -2,6 +2,8 @@
 
 use std::any::Any;
 use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
@@ -12,10 +14,49 @@ use crate::process::ProcessMark;
 use crate::storage::{IoResult, StorageFile};
 use crate::units::UNIT_BYTES;
 
+/// A file that stays open. The program may close its number, and have another file there.
+#[derive(Debug)]
+pub(crate) struct KeptFile {
+    file: ManuallyDrop<File>,
+    identity: Option<(u64, u64)>,
+}
+
+impl KeptFile {
+    pub(crate) fn new(file: File) -> Self {
+        KeptFile { identity: identity_of(&file), file: ManuallyDrop::new(file) }
+    }
+
+    /// Whether the number means what was opened.
+    pub(crate) fn is_here(&self) -> bool {
+        identity_of(&self.file) == self.identity
+    }
+}
+
+impl Deref for KeptFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for KeptFile {
+    fn drop(&mut self) {
+        if self.is_here() {
+            // SAFETY: dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
+        }
+    }
+}
+
+fn identity_of(file: &File) -> Option<(u64, u64)> {
+    rustix::fs::fstat(file).ok().map(|st| (st.st_dev, st.st_ino))
+}
+
 /// An open file, with `O_DIRECT` where its directory chose so.
 #[derive(Debug)]
 pub(crate) struct DiskFile {
-    file: File,
+    file: KeptFile,
     path: PathBuf,
     /// Requests are multiples of so many bytes.
     align: u64,
@@ -24,6 +65,7 @@ pub(crate) struct DiskFile {
 
 impl DiskFile {
     pub(crate) fn new(file: File, path: PathBuf) -> Self {
+        let file = KeptFile::new(file);
         DiskFile { file, path, align: UNIT_BYTES, mark: ProcessMark::current() }
     }
 
@@ -58,7 +100,15 @@ impl DiskFile {
         if self.mark.is_stale() {
             return Err(IoError::new(action, &self.path, Cause::Forked));
         }
-        Ok(())
+        self.check_here(action)
+    }
+
+    /// Nothing is changed through a number that means another file by now.
+    pub(crate) fn check_here(&self, action: &'static str) -> IoResult<()> {
+        match self.file.is_here() {
+            true => Ok(()),
+            false => Err(IoError::new(action, &self.path, Cause::Closed)),
+        }
     }
 }
 
@@ -78,7 +128,7 @@ impl StorageFile for DiskFile {
             .map_err(|e| e.at(offset, len))?;
         let failed =
             |e: std::io::Error| IoError::from_os("reserve room for", &self.path, e).at(offset, len);
-        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, len) {
+        match rustix::fs::fallocate(&*self.file, FallocateFlags::empty(), offset, len) {
             Ok(()) => Ok(()),
             // File systems without it: a full disk shows at the write instead.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
@@ -106,5 +156,37 @@ impl StorageFile for DiskFile {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    /// A program closes a number, and opens a file of its own there.
+    #[test]
+    fn the_programs_file_at_a_kept_number_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |name: &str| File::create_new(folder.path().join(name)).unwrap();
+        let disk = DiskFile::new(open("ours"), folder.path().join("ours"));
+        disk.truncate(100).unwrap();
+        let (number, mut theirs) = (disk.file.as_raw_fd(), open("theirs"));
+        theirs.write_all(b"theirs").unwrap();
+        // SAFETY: replaces a number that this test knows of.
+        assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), number) }, number);
+        let closed = [disk.truncate(1), disk.sync(), disk.preallocate(0, 4096)];
+        assert!(closed.iter().all(|c| c.as_ref().is_err_and(|e| e.cause == Cause::Closed)));
+        let text = closed[0].as_ref().unwrap_err().to_string();
+        assert!(text.contains("has closed"), "{text}");
+        assert_eq!(theirs.metadata().unwrap().len(), 6);
+        drop(disk);
+        // SAFETY: asks only, and then closes what this test has put there.
+        unsafe {
+            assert!(libc::fcntl(number, libc::F_GETFD) >= 0, "it is still open");
+            libc::close(number);
+        }
     }
 }

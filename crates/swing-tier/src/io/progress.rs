@@ -120,6 +120,7 @@ pub(crate) fn checked(request: &Request) -> Result<&DiskFile, IoError> {
         Some(file) if whole(file.align()) => {
             if request.direction == Direction::Write {
                 let (offset, len) = (request.offset, u64::from(request.len));
+                file.check_here("write").map_err(|e| e.at(offset, len))?;
                 file.check_reach(offset.saturating_add(len), "write")
                     .map_err(|e| e.at(offset, len))?;
             }

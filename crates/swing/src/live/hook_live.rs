@@ -88,7 +88,10 @@ impl Namespace {
                 }
                 match coming.wait_until_current(past) {
                     Ok(()) => snapshot.map(Asked::Hooked),
-                    // Its owner has failed to make it current, or has died.
+                    // The kept connection was to an owner before this one: the manifest that was
+                    // watched is its successor's, whom somebody else has asked.
+                    Err(NotFresh::NobodyAnswers) => Ok(Asked::Again),
+                    // Its owner has failed to make it current.
                     Err(why) => Ok(Asked::NotFresh(why)),
                 }
             }

@@ -357,9 +357,16 @@ fn is_forbidden(status: i32) -> bool {
 
 impl Drop for Stepped {
     fn drop(&mut self) {
-        // SAFETY: a child of this process; when it has been waited for, there is none.
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
+        let threads = threads.filter_map(|t| t.ok()?.file_name().to_str()?.parse().ok());
+        let threads: Vec<libc::pid_t> = threads.collect();
+        // SAFETY: a child of this process; when it has been waited for, there is none. Its traced
+        // threads are waited for first: before them it does not end.
         unsafe {
             libc::kill(self.pid, libc::SIGKILL);
+            for thread in threads.into_iter().filter(|t| *t != self.pid) {
+                libc::waitpid(thread, null_mut(), libc::__WALL);
+            }
             libc::waitpid(self.pid, null_mut(), 0);
         }
     }
