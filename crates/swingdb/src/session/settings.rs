@@ -226,7 +226,9 @@ fn assign_bar(state: &mut SessionState, name: &str, value: Option<&str>) -> Resu
     if name.eq_ignore_ascii_case("enable_progress_bar") {
         bar.enabled = value.map_or(Ok(default.enabled), |value| truth(name, value))?;
     } else {
-        let wrong = |value: &str| Error::plan(format!("SET {name}: {value:?} is no number of ms"));
+        let wrong = |value: &str| {
+            Error::plan(format!("SET {name}: {value:?} is no number of milliseconds"))
+        };
         let parse = |value: &str| value.trim().parse().map_err(|_| wrong(value));
         bar.after = value.map(parse).transpose()?.map_or(default.after, Duration::from_millis);
     }
