@@ -296,6 +296,9 @@ def test_an_error_while_rows_are_read_names_the_line():
         ("SELECT * FROM delta_scan('t')", "read_parquet"),
         ("SELECT * FROM sqlite_scan('t.db', 't')", "COPY"),
         ("SELECT * FROM 's3://b/a.parquet'", "aws s3 cp"),
+        ("COPY p TO 's3://b/a.parquet'", "aws s3 cp --recursive"),
+        ("EXPORT DATABASE 'gs://b/a'", "gcloud storage cp -r"),
+        ("COPY p TO 'ftp://b/a.csv'", "and copy that"),
         ("CREATE SECRET (TYPE s3)", "swingdb import"),
     ],
 )
