@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import _plans
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -89,19 +91,30 @@ def html_table(
 
 
 def text_plan(rows: Sequence[tuple[Any, ...]]) -> str:
-    """Plans of EXPLAIN: what each is, then its text, line by line."""
+    """Plans of EXPLAIN: what each is, then its text, line by line; those with metrics as trees."""
+    picture = _plans.is_picture(rows)
     lines = []
     for kind, plan in rows:
         lines.append(str(kind))
-        lines += [f"  {line}" for line in str(plan).splitlines()]
+        tree = picture and kind == _plans.WITH_METRICS
+        shown = _plans.text_tree(str(plan)) if tree else str(plan).splitlines()
+        lines += [f"  {line}" for line in shown]
     return "\n".join(lines)
 
 
 def html_plan(rows: Sequence[tuple[Any, ...]]) -> str:
-    """The same as HTML."""
+    """The same as HTML; those with metrics as nested boxes."""
     from html import escape
 
-    return f'<pre class="swingdb">{escape(text_plan(rows))}</pre>'
+    if not _plans.is_picture(rows):
+        return f'<pre class="swingdb">{escape(text_plan(rows))}</pre>'
+    parts = []
+    for kind, plan in rows:
+        if kind == _plans.WITH_METRICS:
+            parts.append(_plans.html_tree(str(plan)))
+        else:
+            parts.append(f'<pre class="swingdb">{escape(text_plan([(kind, plan)]))}</pre>')
+    return "".join(parts)
 
 
 def _is_number(kind: str) -> bool:

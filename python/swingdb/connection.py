@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -759,6 +760,9 @@ access to files and other databases (enable_external_access is false)
                     session = opened.database.session()
                     if self._read_only:
                         session.set_read_only(_READ_ONLY)
+                    if "ipykernel" in sys.modules:
+                        # Notebooks show long statements' progress, as they do with DuckDB.
+                        session.execute("SET enable_progress_bar = true", None)
                     self._session_made = session
         return session
 

@@ -110,6 +110,25 @@ def _rebuild(cls: type[Error], args: tuple[Any, ...], details: dict[str, Any]) -
     return cls(*args, **details)
 
 
+#: Characters shown on each side of the place of an error.
+_AROUND = 60
+
+
+def _pointed(sql: str, line: int, column: int) -> str | None:
+    """The line of ``sql`` and a caret below its ``column``; both are counted from 1."""
+    # Here, so that `import swingdb` does not wait for it.
+    from unicodedata import east_asian_width
+
+    lines = sql.split("\n")
+    if not (1 <= line <= len(lines) and 1 <= column <= len(lines[line - 1]) + 1):
+        return None
+    source = lines[line - 1].replace("\t", " ").replace("\r", " ")
+    first = max(0, column - 1 - _AROUND)
+    before = source[first : column - 1]
+    width = sum(2 if east_asian_width(char) in "WF" else 1 for char in before)
+    return f"  {source[first : first + 2 * _AROUND].rstrip()}\n  {' ' * width}^"
+
+
 class InterfaceError(Error):
     """The database interface was misused rather than the database (PEP 249)."""
 

@@ -26,6 +26,44 @@ def test_syntax_errors_have_a_position(con):
     assert caught.value.column == 1
 
 
+@pytest.mark.parametrize(
+    ("sql", "line", "column"),
+    [
+        ("SELECT 1;\n  SELEC 2", "  SELEC 2", 3),
+        ("SELECT 1 +", "SELECT 1 +", 11),
+        ("SELECT speed,\n  '東京', speeed FROM trips", "  '東京', speeed FROM trips", 9),
+        ("SELECT * FROM tripps", "SELECT * FROM tripps", 15),
+        ("SELECT nofunction(speed) FROM trips", "SELECT nofunction(speed) FROM trips", 8),
+        ("UPDATE trips SET nope = 1", "UPDATE trips SET nope = 1", 18),
+        ("INSERT INTO trips (nope) VALUES (1)", "INSERT INTO trips (nope) VALUES (1)", 20),
+        ("CREATE TABLE trips (a INT)", "CREATE TABLE trips (a INT)", 14),
+    ],
+)
+def test_errors_point_at_their_place(con, sql, line, column):
+    con.execute("CREATE TABLE trips (speed DOUBLE)")
+    with pytest.raises(swingdb.Error) as caught:
+        con.execute(sql)
+    (note,) = caught.value.__notes__
+    # A wide character takes two places on the screen.
+    wide = 2 if "東" in line else 0
+    assert note == f"  {line}\n  {' ' * (column - 1 + wide)}^"
+    assert pickle.loads(pickle.dumps(caught.value)).__notes__ == [note]
+
+
+def test_no_place_is_better_than_a_wrong_one(con):
+    for sql in ("SELECT nope FROM range(1) WHERE nope", "SELECT 1 / 0", "SELECT '\"nope\"'::INT"):
+        with pytest.raises(swingdb.Error) as caught:
+            con.execute(sql).fetchall()
+        assert not hasattr(caught.value, "__notes__"), sql
+
+
+def test_long_lines_are_cut_around_the_place(con):
+    with pytest.raises(swingdb.Error) as caught:
+        con.execute(f"SELECT {'1, ' * 300}nope{', 2' * 300}")
+    line, caret = caught.value.__notes__[0].split("\n")
+    assert len(line) < 130 and line.index("nope") == caret.index("^")
+
+
 def test_unknown_names_have_suggestions(con):
     con.execute("CREATE TABLE trips (speed DOUBLE)")
     with pytest.raises(swingdb.NotFoundError) as caught:
@@ -241,3 +279,31 @@ def test_an_error_while_rows_are_read_names_the_line():
     with pytest.raises(swingdb.ExecutionError) as caught:
         con.execute(script).fetchall()
     assert caught.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("sql", "instead"),
+    [
+        ("CREATE TABLE c (a INT REFERENCES p ON DELETE CASCADE)", "in one transaction"),
+        ("CREATE TABLE c (a INT REFERENCES p ON UPDATE SET NULL)", "in one transaction"),
+        ("CREATE TABLE c (a INT REFERENCES p DEFERRABLE)", "by each statement"),
+        ("SELECT try(a / 0) FROM p", "CASE"),
+        ("CREATE UNIQUE INDEX i ON p (a + 1)", "add a column"),
+        ("SELECT sum(a) OVER (ORDER BY a ROWS 1 PRECEDING EXCLUDE CURRENT ROW) FROM p", "- x"),
+        ("SELECT '-infinity'::DATE", "9999-12-31"),
+        ("SELECT 'inf'::TIMESTAMP", "NULL"),
+        ("SELECT * FROM read_csv('a.csv', rejects_table = 'r')", "without ignore_errors"),
+        ("SELECT * FROM delta_scan('t')", "read_parquet"),
+        ("SELECT * FROM sqlite_scan('t.db', 't')", "COPY"),
+        ("SELECT * FROM 's3://b/a.parquet'", "aws s3 cp"),
+        ("COPY p TO 's3://b/a.parquet'", "aws s3 cp --recursive"),
+        ("EXPORT DATABASE 'gs://b/a'", "gcloud storage cp -r"),
+        ("COPY p TO 'ftp://b/a.csv'", "and copy that"),
+        ("CREATE SECRET (TYPE s3)", "swingdb import"),
+    ],
+)
+def test_what_is_refused_has_something_instead(con, sql, instead):
+    con.execute("CREATE TABLE p (a INT PRIMARY KEY)")
+    with pytest.raises(swingdb.Error) as caught:
+        con.execute(sql).fetchall()
+    assert instead in str(caught.value)

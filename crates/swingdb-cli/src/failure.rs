@@ -40,23 +40,19 @@ impl Failure {
         Failure::Usage(text.to_string())
     }
 
-    /// With the line of `text` that it names, and a caret below the place.
-    pub fn pointing(self, text: &str) -> Self {
-        let Failure::Database(Error::Parse { message, line: Some(line), column: Some(column) }) =
-            &self
-        else {
+    /// With a line of `text`, and a caret below the place (line and column from 1) in it.
+    pub fn pointing(self, text: &str, place: Option<(u64, u64)>) -> Self {
+        // What ends the program in a way of its own stays what it is.
+        if !matches!(self, Failure::Database(_) | Failure::Message(_)) {
             return self;
-        };
-        let (Ok(row), Ok(place)) = (usize::try_from(line - 1), usize::try_from(column - 1)) else {
-            return self;
-        };
+        }
+        let index = |number: u64| usize::try_from(number.checked_sub(1)?).ok();
+        let place = place.and_then(|(line, column)| Some((index(line)?, index(column)?)));
+        let Some((row, place)) = place else { return self };
         let Some(source) = text.lines().nth(row).filter(|s| place <= s.chars().count()) else {
             return self;
         };
-        Failure::Message(format!(
-            "line {line}, column {column}: {message}\n{}",
-            pointed(source, place)
-        ))
+        Failure::Message(format!("{}\n{}", self.text(), pointed(source, place)))
     }
 
     /// Prints the reason and gives the exit status.
@@ -126,12 +122,17 @@ mod tests {
             Failure::Database(Error::Parse { message: "no".into(), line: place.0, column: place.1 })
         };
         let text = "SELECT 1;\nSELECT \t東京 FRM t";
-        let pointing = wrong(2, 12).pointing(text).text();
+        let at = |line, column, text: &str| {
+            wrong(line, column).pointing(text, Some((line, column))).text()
+        };
+        let pointing = at(2, 12, text);
         assert_eq!(pointing, "line 2, column 12: no\n  SELECT  東京 FRM t\n               ^");
-        assert_eq!(wrong(7, 1).pointing(text).text(), wrong(7, 1).text());
-        assert_eq!(wrong(1, 90).pointing(text).text(), wrong(1, 90).text());
+        assert_eq!(at(7, 1, text), wrong(7, 1).text());
+        assert_eq!(at(1, 90, text), wrong(1, 90).text());
+        assert_eq!(at(0, 0, text), wrong(0, 0).text());
+        assert_eq!(wrong(1, 1).pointing(text, None).text(), wrong(1, 1).text());
         let long = format!("{} FRM {}", "x".repeat(500), "y".repeat(500));
-        let pointing = wrong(1, 502).pointing(&long).text();
+        let pointing = at(1, 502, &long);
         let lines: Vec<_> = pointing.lines().collect();
         assert_eq!(lines[1].find("FRM"), lines[2].find('^'));
     }

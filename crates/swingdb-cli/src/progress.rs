@@ -1,8 +1,12 @@
 //! A progress bar on the standard error, if that is a terminal.
+//!
+//! Commands that always take long show a [`Bar`] at once. SQL statements show a [`Statement`]'s,
+//! after the time that the setting `progress_bar_time` says. A statement's bar goes away for good
+//! as soon as its result is printed on the same terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
-use std::sync::Arc;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use swingdb::{Connection, Progress};
 
 /// Redraws a second, at most.
@@ -51,6 +55,84 @@ impl Drop for Bar<'_> {
             bar.finish_and_clear();
             self.connection.set_progress(None);
         }
+    }
+}
+
+/// The bar of the statement that runs now.
+static SHOWN: Mutex<Weak<swingdb::Bar>> = Mutex::new(Weak::new());
+
+/// Lets the statements of a connection show how far they are, if a person looks on.
+pub fn enable(connection: &Connection) -> swingdb::Result<()> {
+    if io::stderr().is_terminal() {
+        connection.query("SET enable_progress_bar = true")?;
+    }
+    Ok(())
+}
+
+/// The bar of one SQL statement; removed from the screen when it is dropped.
+pub struct Statement<'a> {
+    connection: &'a Connection,
+    bar: Option<Arc<swingdb::Bar>>,
+}
+
+impl<'a> Statement<'a> {
+    /// Shows a bar for the next statement of `connection`, if its settings want one.
+    pub fn begin(connection: &'a Connection) -> Self {
+        let Some(after) = connection.progress_bar().filter(|_| io::stderr().is_terminal()) else {
+            return Statement { connection, bar: None };
+        };
+        let bar = Arc::new(swingdb::Bar::new(after, |text| {
+            // A bar that cannot be shown is no reason to fail.
+            let _ = io::stderr().write_all(text.as_bytes());
+        }));
+        *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&bar);
+        let report: Arc<dyn Progress> = Arc::<swingdb::Bar>::clone(&bar);
+        connection.set_progress(Some(report));
+        Statement { connection, bar: Some(bar) }
+    }
+}
+
+impl Drop for Statement<'_> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.stop();
+            self.connection.set_progress(None);
+        }
+    }
+}
+
+/// Removes the statement's bar from the screen for good.
+pub fn stop() {
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    if let Some(bar) = shown {
+        bar.stop();
+    }
+}
+
+/// The standard output. What is written to it when it is a terminal removes the bar first.
+pub struct Output {
+    to: io::Stdout,
+    is_terminal: bool,
+}
+
+impl Output {
+    pub fn new() -> Self {
+        let to = io::stdout();
+        let is_terminal = to.is_terminal();
+        Output { to, is_terminal }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_terminal {
+            stop();
+        }
+        self.to.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }
 

@@ -5,9 +5,10 @@ use crate::failure::{Failure, Outcome};
 use crate::home::Home;
 use crate::interrupt;
 use crate::output::Printer;
+use crate::progress;
 use crate::shell::dot;
 use std::time::Instant;
-use swingdb::{Connection, Database, Error, cutter};
+use swingdb::{Connection, Database, Error, cutter, place_of};
 
 /// How deep `.read` may nest.
 const MAX_READ_DEPTH: usize = 16;
@@ -26,19 +27,23 @@ pub struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    pub fn new(home: &'a Home, database: Database, printer: Printer) -> Self {
+    pub fn new(home: &'a Home, database: Database, printer: Printer) -> Outcome<Self> {
         let connection = database.connect();
-        Runner { home, database, connection, printer, quit: false, dots: true, depth: 0 }
+        progress::enable(&connection)?;
+        Ok(Runner { home, database, connection, printer, quit: false, dots: true, depth: 0 })
     }
 
     /// Goes on with another database.
-    pub fn move_to(&mut self, database: Database) {
-        self.connection = database.connect();
+    pub fn move_to(&mut self, database: Database) -> Outcome {
+        let connection = database.connect();
+        progress::enable(&connection)?;
+        self.connection = connection;
         self.database = database;
         match self.printer.talkative {
             true => interrupt::attach(&self.connection),
             false => interrupt::attach_once(&self.connection),
         }
+        Ok(())
     }
 
     /// Runs a whole text; ends at the first error.
@@ -55,7 +60,10 @@ impl<'a> Runner<'a> {
             let Some((sql, after)) = next_statement(rest, self.dots) else { break };
             let place = Position::of(text, sql);
             let alone = place.line == 1 && cutter::split(after).is_empty();
-            self.statement(sql).map_err(|failure| place.named(failure, alone).pointing(text))?;
+            self.statement(sql).map_err(|failure| {
+                let cause = place.cause(&failure, sql);
+                place.named(failure, alone).pointing(text, cause)
+            })?;
             rest = after;
         }
         Ok(())
@@ -64,8 +72,10 @@ impl<'a> Runner<'a> {
     /// Runs one statement.
     pub fn statement(&mut self, sql: &str) -> Outcome {
         let start = Instant::now();
+        let bar = progress::Statement::begin(&self.connection);
         let result = self.connection.query(sql)?;
         self.printer.result(result)?;
+        drop(bar);
         self.printer.time(start.elapsed());
         Ok(())
     }
@@ -99,6 +109,15 @@ impl Position {
         let line = before.bytes().filter(|byte| *byte == b'\n').count() as u64 + 1;
         let of_line = before.rsplit('\n').next().unwrap_or_default();
         Self { line, column: of_line.chars().count() as u64 + 1 }
+    }
+
+    /// The line and column in the whole text of what a failure of `sql`, the statement that begins
+    /// here, is about.
+    fn cause(&self, failure: &Failure, sql: &str) -> Option<(u64, u64)> {
+        let Failure::Database(error) = failure else { return None };
+        let (line, column) = place_of(error, sql)?;
+        let column = if line == 1 { column + self.column - 1 } else { column };
+        Some((line + self.line - 1, column))
     }
 
     /// A failure of the statement that begins here, with its place in the whole text. One that is
@@ -175,6 +194,11 @@ mod tests {
         let named = |line| place.named(Failure::Database(wrong(line)), false).text();
         assert_eq!(named(1), "line 3, column 6: no");
         assert_eq!(named(2), "line 4, column 4: no");
+        let missing = Failure::Database(Error::plan("Invalid function 'frm'"));
+        assert_eq!(place.cause(&missing, second), Some((4, 2)));
+        let missing = Failure::Database(Error::plan("Invalid function 'select'"));
+        assert_eq!(place.cause(&missing, second), Some((3, 3)));
+        assert_eq!(place.cause(&Failure::Closed, second), None);
         let (third, _) = next_statement(rest, true).unwrap();
         let place = Position::of(text, third);
         let failed = || Failure::Database(Error::Interrupted);

@@ -216,6 +216,32 @@ fn errors_of_a_script_name_their_line() {
 }
 
 #[test]
+fn names_that_are_not_there_are_pointed_at() {
+    let world = World::new();
+    let error = world.fails(1, &["sql", "SELECT 1;\nSELECT 2,\n  nope FROM range(3)"]);
+    let lines: Vec<_> = error.lines().collect();
+    assert_eq!(lines[0], "error: line 2: column \"nope\" does not exist");
+    assert_eq!(lines[1..], ["    nope FROM range(3)", "    ^"], "{error}");
+    let error = world.fails(1, &["sql", "SELECT nope, nope"]);
+    assert_eq!(error.lines().count(), 1, "{error}");
+    let error = world.fails(1, &["sql", "SELECT 1 +"]);
+    assert!(error.ends_with("SELECT 1 +\n            ^\n"), "{error}");
+}
+
+#[test]
+fn measured_plans_are_trees() {
+    let world = World::new();
+    let sql = "SELECT range, count(*) FROM range(3) GROUP BY range ORDER BY 1";
+    let text = world.ok(&["sql", &format!("EXPLAIN ANALYZE {sql}")]);
+    assert!(text.contains("share  operator") && text.contains("└─ "), "{text}");
+    assert!(!text.contains("metrics="), "{text}");
+    let all = world.ok(&["sql", &format!("EXPLAIN ANALYZE VERBOSE {sql}")]);
+    assert!(all.contains("output_bytes") && !all.contains("share  operator"), "{all}");
+    let csv = world.ok(&["sql", &format!("EXPLAIN ANALYZE {sql}"), "--mode", "csv"]);
+    assert!(csv.contains("output_bytes"), "{csv}");
+}
+
+#[test]
 fn plans_are_printed_line_by_line() {
     let world = World::new();
     let text = world.ok(&["sql", "EXPLAIN SELECT count(*) FROM range(3) WHERE range > 1"]);

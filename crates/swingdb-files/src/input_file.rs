@@ -47,13 +47,18 @@ pub struct InputFile {
     encoding: Option<TextEncoding>,
 }
 
-/// Refuses addresses of the network and of object stores, which look like names of files.
-pub(crate) fn check_local(path: &str) -> Result<()> {
-    let Some((scheme, rest)) = path.split_once("://") else { return Ok(()) };
+/// The scheme and the rest of an address of the network or of an object store, which looks like the
+/// name of a file.
+fn address(path: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = path.split_once("://")?;
     let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-    if scheme.is_empty() || scheme == "file" || !scheme.bytes().all(is_scheme) {
-        return Ok(());
-    }
+    let is_address = !scheme.is_empty() && scheme != "file" && scheme.bytes().all(is_scheme);
+    is_address.then_some((scheme, rest))
+}
+
+/// Refuses to read from addresses of the network and of object stores.
+pub(crate) fn check_local(path: &str) -> Result<()> {
+    let Some((scheme, rest)) = address(path) else { return Ok(()) };
     let instead = match scheme {
         "http" | "https" => format!("fetch it first, such as with curl -O {scheme}://{rest}"),
         "s3" | "s3a" => format!("copy it first, such as with aws s3 cp s3://{rest} ."),
@@ -63,6 +68,19 @@ pub(crate) fn check_local(path: &str) -> Result<()> {
     Err(Error::unsupported(format!(
         "{scheme}:// as the name of a file; {instead}, or let a program write to a pipe: \
          program | swingdb import - --into DATABASE.TABLE"
+    )))
+}
+
+/// Refuses to write to addresses of the network and of object stores.
+pub fn check_local_output(path: &str) -> Result<()> {
+    let Some((scheme, rest)) = address(path) else { return Ok(()) };
+    let instead = match scheme {
+        "s3" | "s3a" => format!(", such as with aws s3 cp --recursive . s3://{rest}"),
+        "gs" | "gcs" => format!(", such as with gcloud storage cp -r . gs://{rest}"),
+        _ => String::new(),
+    };
+    Err(Error::unsupported(format!(
+        "{scheme}:// as the name of a file; write a file of this machine, and copy that{instead}"
     )))
 }
 

@@ -25,7 +25,7 @@ use swingdb_common::time::zones::{Zone, rezoned, schema_in_zone};
 
 use super::csv::write::Format;
 use super::options::{ExportOptions, ExportReport, FileFormat};
-use crate::input_file::{check_local, format_by_name};
+use crate::input_file::{check_local_output, format_by_name};
 use crate::output_file::OutputFile;
 
 /// Rows of text that one thread formats at a time.
@@ -67,7 +67,7 @@ pub fn write(
     zone: Zone,
     reporting: &Reporting,
 ) -> Result<ExportReport> {
-    check_local(&path.to_string_lossy())?;
+    check_local_output(&path.to_string_lossy())?;
     match options.partition_by.is_empty() {
         true => write_one(schema, rows, path, options, zone, reporting),
         false => crate::partitioned::write(schema, rows, path, options, zone, reporting),

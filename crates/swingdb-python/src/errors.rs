@@ -23,6 +23,20 @@ pub fn raise_arrow(error: ArrowError) -> PyErr {
     }
 }
 
+/// Adds a note to an exception: the line of `sql` that it is about, and a caret below the place.
+pub fn point(py: Python<'_>, error: &PyErr, sql: &str, (line, column): (u64, u64)) {
+    let add = || {
+        let note = py.import(intern!(py, "swingdb.errors"))?.getattr("_pointed")?;
+        let note = note.call1((sql, line, column))?;
+        if !note.is_none() {
+            error.value(py).call_method1(intern!(py, "add_note"), (note,))?;
+        }
+        PyResult::Ok(())
+    };
+    // The error itself matters more than its note.
+    let _ = add();
+}
+
 /// An exception of class `class` of `swingdb.errors` that does not come from the engine.
 pub fn new(class: &str, message: impl Into<String>) -> PyErr {
     let message = message.into();

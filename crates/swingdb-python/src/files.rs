@@ -7,7 +7,7 @@ use pyo3::types::{PyBool, PyDict, PyInt};
 use swingdb::io::OptionValue;
 use swingdb::{Connection, ExportOptions, ImportOptions, Progress};
 
-use crate::errors;
+use crate::{errors, progress};
 
 /// The options of `Connection.import_file`: those of SQL.
 pub fn import_options(given: &Bound<'_, PyDict>) -> PyResult<ImportOptions> {
@@ -69,7 +69,12 @@ pub fn with_progress<T>(
     callback: Option<Py<PyAny>>,
     work: impl FnOnce(&Connection) -> swingdb::Result<T>,
 ) -> swingdb::Result<T> {
-    let Some(callback) = callback else { return work(connection) };
+    let Some(callback) = callback else {
+        let bar = progress::Statement::begin(connection);
+        let outcome = work(connection);
+        bar.end();
+        return outcome;
+    };
     connection.set_progress(Some(Arc::new(Callback(callback))));
     let outcome = work(connection);
     connection.set_progress(None);

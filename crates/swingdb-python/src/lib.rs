@@ -25,6 +25,7 @@ mod fork;
 mod functions;
 mod infer;
 mod params;
+mod progress;
 mod result;
 mod rows;
 mod session;

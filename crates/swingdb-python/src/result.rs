@@ -1,13 +1,14 @@
 //! The rows of a statement, pulled from the engine as they are asked for: [`Rows`].
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use swingdb::arrow::array::{RecordBatch, RecordBatchReader};
 use swingdb::arrow::datatypes::SchemaRef;
 use swingdb::arrow::error::ArrowError;
-use swingdb::{InterruptHandle, QueryResult};
+use swingdb::{Bar, InterruptHandle, QueryResult};
 
 use crate::batches::Batches;
 use crate::capsule::{schema_capsule, stream_capsule};
@@ -56,14 +57,16 @@ pub struct Rows {
     schema: SchemaRef,
     interrupt: Owned<InterruptHandle>,
     state: Owned<State>,
+    /// Shown while rows are waited for.
+    bar: Option<Arc<Bar>>,
     /// How many rows the statement changed; `None` for queries.
     #[pyo3(get)]
     rows_changed: Option<u64>,
 }
 
 impl Rows {
-    /// The rows of `result`; `interrupt` ends their computation.
-    pub fn new(result: QueryResult, interrupt: InterruptHandle) -> Self {
+    /// The rows of `result`; `interrupt` ends their computation, `bar` shows it.
+    pub fn new(result: QueryResult, interrupt: InterruptHandle, bar: Option<Arc<Bar>>) -> Self {
         let (schema, rows_changed) = (result.schema(), result.rows_changed());
         let state = State {
             stream: Some(result),
@@ -76,6 +79,7 @@ impl Rows {
             schema,
             interrupt: Owned::new("result", interrupt),
             state: Owned::new("result", state),
+            bar,
             rows_changed,
         }
     }
@@ -149,6 +153,10 @@ impl Rows {
                 Ok((batches, Some(stream)))
             },
         );
+        if let Some(bar) = &self.bar {
+            // The bar's lock must not be waited for with the interpreter's: who holds it may write.
+            py.detach(|| bar.clear());
+        }
         // Closed meanwhile: the rows are nobody's, and that is what the caller hears.
         self.with_state(|state| {
             state.pulling = false;
@@ -255,6 +263,10 @@ impl Rows {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let mut state = self.state.take().ok_or_else(|| self.state.closed())?;
         state.put_back();
+        if let Some(bar) = &self.bar {
+            // Threads of the consumer may read: they must not wait for the interpreter's lock.
+            py.detach(|| bar.stop());
+        }
         let reader = Reader { schema: self.schema.clone(), state };
         stream_capsule(py, Box::new(reader), requested_schema)
     }

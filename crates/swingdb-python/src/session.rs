@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swingdb::arrow::array::RecordBatch;
-use swingdb::{Connection, InterruptHandle};
+use swingdb::{Connection, InterruptHandle, place_of};
 
 use crate::batches::Batches;
 use crate::capsule::reader_of;
@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::fork::Owned;
 use crate::params::Params;
 use crate::result::Rows;
-use crate::{aggregates, blocking, errors, files, functions, table_functions};
+use crate::{aggregates, blocking, errors, files, functions, progress, table_functions};
 
 /// SQL, transactions and tables of one conversation with a database.
 #[pyclass(frozen, module = "swingdb._internal")]
@@ -19,6 +19,12 @@ pub struct Session {
     inner: Owned<Connection>,
     interrupt: Owned<InterruptHandle>,
 }
+
+/// A text of SQL, and a line and a column in it, from 1.
+type Placed = (String, (u64, u64));
+
+/// An error comes with its place, if that is known.
+type PlacedResult<T> = Result<T, (swingdb::Error, Option<Placed>)>;
 
 impl Session {
     /// A session around the engine's.
@@ -28,6 +34,25 @@ impl Session {
             inner: Owned::new("connection", connection),
             interrupt: Owned::new("connection", interrupt),
         }
+    }
+
+    /// As [`call`](Self::call); the exception has a note that shows the line of the text and the
+    /// place in it that the error comes with.
+    fn call_placed<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(Connection) -> PlacedResult<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let connection = self.inner.get()?;
+        let interrupt = self.interrupt.get()?;
+        let outcome = blocking::run(py, || interrupt.interrupt(), move || work(connection))?;
+        outcome.map_err(|(error, place)| {
+            let raised = errors::raise(&error);
+            if let Some((sql, place)) = place {
+                errors::point(py, &raised, &sql, place);
+            }
+            raised
+        })
     }
 
     /// Runs `work` where it can be interrupted; its error as an exception.
@@ -53,8 +78,16 @@ impl Session {
         params: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Rows> {
         let params = Params::from_python(params)?;
-        let result = self.call(py, move |connection| params.execute(&connection, &sql))?;
-        Ok(Rows::new(result, self.interrupt.get()?))
+        let (result, bar) = self.call_placed(py, move |connection| {
+            let bar = progress::Statement::begin(&connection);
+            let result = params.execute(&connection, &sql);
+            let bar = bar.end();
+            result.map(|result| (result, bar)).map_err(|error| {
+                let place = place_of(&error, &sql);
+                (error, place.map(|place| (sql, place)))
+            })
+        })?;
+        Ok(Rows::new(result, self.interrupt.get()?, bar))
     }
 
     /// Appends what an Arrow PyCapsule exporter streams; the number of rows.

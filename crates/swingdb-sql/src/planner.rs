@@ -15,7 +15,7 @@ use datafusion::catalog::{
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ScalarValue, TableReference, plan_datafusion_err, plan_err};
+use datafusion::common::{DFSchema, ScalarValue, TableReference, plan_err};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result as DfResult};
@@ -49,7 +49,7 @@ use crate::options::limits::Limits;
 use crate::plan::{materialized_parts, point_series, rewrite, size, withs};
 use crate::scan::table::SwingTable;
 use crate::text::parameters::Params;
-use crate::text::{depth, parser};
+use crate::text::{depth, parser, refused};
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
@@ -441,7 +441,7 @@ impl ContextProvider for Planner<'_> {
         }
         let function = self.state.table_functions().get(&folded).cloned();
         let function =
-            function.ok_or_else(|| plan_datafusion_err!("there is no table function {name}"))?;
+            function.ok_or_else(|| DataFusionError::Plan(refused::no_table_function(name)))?;
         if swingdb_files::table::is_file_function(&folded) {
             Limits::of(self.state.config()).external(&format!("{folded}(...)"))?;
         }

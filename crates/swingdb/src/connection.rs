@@ -230,6 +230,12 @@ impl Connection {
         self.session.set_progress(progress);
     }
 
+    /// How long a statement of this session should run before the program shows how far it is;
+    /// `None` unless `SET enable_progress_bar = true`. A [`Bar`](crate::Bar) shows it.
+    pub fn progress_bar(&self) -> Option<std::time::Duration> {
+        self.session.progress_bar()
+    }
+
     /// Appends a file to a table, creating the table when it does not exist. All or nothing.
     pub fn import_file(
         &self,

@@ -27,7 +27,7 @@ pub fn run(home: &Home, args: &SqlArgs) -> Outcome {
     };
     let output = &args.output;
     let printer = Printer::stdout(output.mode, output.max_rows, output.timer, false);
-    let mut runner = Runner::new(home, database, printer);
+    let mut runner = Runner::new(home, database, printer)?;
     runner.dots = false;
     if runner.database.is_snapshot() && !args.scratch {
         runner.connection.set_read_only(LOST);

@@ -1,6 +1,7 @@
 //! One value a line: `name = value`, a blank line between rows. For rows with many columns.
 
 use super::cells::{Cells, one_line};
+use super::plan;
 use crate::failure::Outcome;
 use std::io::Write;
 use swingdb::QueryResult;
@@ -28,8 +29,10 @@ pub fn print(sink: &mut impl Write, result: QueryResult, null: &str) -> Outcome 
     Ok(())
 }
 
-/// The plans of an EXPLAIN: what each is, then its text, line by line.
+/// The plans of an EXPLAIN: what each is, then its text, line by line. Those of EXPLAIN ANALYZE are
+/// trees, unless VERBOSE asks for all that is known.
 pub fn plan(sink: &mut impl Write, result: QueryResult) -> Outcome {
+    let mut plans = Vec::new();
     for batch in result {
         let batch = batch?;
         let cells = Cells::new(&batch)?;
@@ -39,9 +42,17 @@ pub fn plan(sink: &mut impl Write, result: QueryResult) -> Outcome {
             (0..last).for_each(|column| cells.write(row, column, &mut kind));
             let mut text = String::new();
             cells.write(row, last, &mut text);
-            writeln!(sink, "{kind}")?;
-            text.lines().try_for_each(|line| writeln!(sink, "  {line}"))?;
+            plans.push((kind, text));
         }
+    }
+    let verbose = plans.iter().any(|(kind, _)| kind == plan::VERBOSE);
+    for (kind, text) in plans {
+        writeln!(sink, "{kind}")?;
+        let lines = match !verbose && kind == plan::WITH_METRICS {
+            true => plan::tree(&text),
+            false => text.lines().map(str::to_string).collect(),
+        };
+        lines.iter().try_for_each(|line| writeln!(sink, "  {line}"))?;
     }
     Ok(())
 }

@@ -10,10 +10,11 @@ mod json;
 mod lines;
 mod markdown;
 mod pager;
+mod plan;
 mod pretty;
 
 use crate::failure::{Failure, Outcome};
-use crate::units;
+use crate::{progress, units};
 use cells::NULL;
 use pager::Paged;
 use pretty::Look;
@@ -118,7 +119,7 @@ impl Printer {
     pub fn use_stdout(&mut self) {
         self.on_terminal = io::stdout().is_terminal();
         self.once = false;
-        self.sink = Box::new(BufWriter::new(io::stdout()));
+        self.sink = Box::new(BufWriter::new(progress::Output::new()));
     }
 
     /// Sends what follows to a new file; with `once` only the next result.

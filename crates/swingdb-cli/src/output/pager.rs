@@ -2,6 +2,7 @@
 //! else `less`. Where there is none it is printed as it is.
 
 use crate::failure::Outcome;
+use crate::progress;
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
 
@@ -42,6 +43,7 @@ impl<'a> Paged<'a> {
     /// It does not fit: to the pager with it, or to the screen.
     fn begin(&mut self) -> io::Result<()> {
         self.sink.flush()?;
+        progress::stop();
         self.pager = start();
         self.direct = self.pager.is_none();
         let held = std::mem::take(&mut self.held);

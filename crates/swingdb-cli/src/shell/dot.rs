@@ -159,7 +159,7 @@ fn open(runner: &mut Runner<'_>, name: Option<&str>) -> Outcome {
         None => runner.home.private()?,
     };
     super::tell_if_new(runner.home, &runner.database);
-    runner.move_to(database);
+    runner.move_to(database)?;
     if runner.printer.talkative {
         runner.printer.line(&super::what(runner.home, &runner.database))?;
     }

@@ -27,7 +27,7 @@ pub fn start(home: &Home, args: &ShellArgs) -> Outcome {
     let database = open(home, args)?;
     let output = &args.output;
     let printer = Printer::stdout(output.mode, output.max_rows, output.timer, interactive);
-    let mut runner = Runner::new(home, database, printer);
+    let mut runner = Runner::new(home, database, printer)?;
     if !interactive {
         interrupt::attach_once(&runner.connection);
     }

@@ -396,12 +396,23 @@ fn moments(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
     for text in given.as_string_view() {
         let value = text.and_then(read);
         if let (Some(text), None, false) = (text, value, safe) {
-            let message = format!("'{text}' is no valid {}", sql_name(to));
+            let message = format!("'{text}' is no valid {}{}", sql_name(to), infinite(text));
             return Err(Error::Conversion { message, column: None });
         }
         found.append_option(value);
     }
     as_stored(found.finish(), to)
+}
+
+/// What to do instead where a text means a time without end.
+fn infinite(text: &str) -> &'static str {
+    let word = text.trim().trim_start_matches(['-', '+']);
+    match ["infinity", "inf"].iter().any(|name| word.eq_ignore_ascii_case(name)) {
+        true => {
+            "; there are no infinite times: NULL or a far day, as 9999-12-31, can stand for one"
+        }
+        false => "",
+    }
 }
 
 /// Numbers as the dates and times that are stored as them.

@@ -1,5 +1,6 @@
 //! What holds for all statements of a session: limits, and sizes that the stages agree on.
 
+pub mod bar;
 pub mod limits;
 pub(crate) mod machine;
 pub mod shown;

@@ -4,6 +4,7 @@ use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::session_state::SessionState;
 use swingdb_common::time::zones::Zone;
 
+use crate::options::bar::ProgressBar;
 use crate::options::limits::{Limits, show_timeout};
 
 /// Names and values of all settings: ours first, then the engine's.
@@ -18,6 +19,7 @@ pub fn all(state: &SessionState) -> Vec<(String, String)> {
 /// Those of our own.
 pub(crate) fn own(state: &SessionState) -> Vec<(String, String)> {
     let limits = Limits::of(state.config());
+    let bar = ProgressBar::of(state.config());
     let number = |limit: Option<u64>| limit.unwrap_or_default().to_string();
     vec![
         ("threads".to_string(), state.config().target_partitions().to_string()),
@@ -28,14 +30,16 @@ pub(crate) fn own(state: &SessionState) -> Vec<(String, String)> {
         ("statement_timeout".to_string(), show_timeout(limits.statement_timeout)),
         ("max_result_rows".to_string(), number(limits.max_result_rows)),
         ("max_result_bytes".to_string(), number(limits.max_result_bytes)),
+        ("enable_progress_bar".to_string(), bar.enabled.to_string()),
+        ("progress_bar_time".to_string(), bar.after.as_millis().to_string()),
     ]
 }
 
 /// The type of a setting's value.
 pub(crate) fn input_type(name: &str) -> &'static str {
     match name {
-        "threads" | "max_result_rows" | "max_result_bytes" => "BIGINT",
-        "enable_external_access" | "lock_configuration" => "BOOLEAN",
+        "threads" | "max_result_rows" | "max_result_bytes" | "progress_bar_time" => "BIGINT",
+        "enable_external_access" | "lock_configuration" | "enable_progress_bar" => "BOOLEAN",
         _ => "VARCHAR",
     }
 }

@@ -15,6 +15,11 @@ const HINTS: &[(&str, &str)] = &[
         "checkpoint",
         "write CHECKPOINT alone, for the session's own database, or CHECKPOINT TO 'directory'",
     ),
+    (
+        "create secret",
+        "there are no object stores; copy the file first, or let a program write to a pipe: \
+         program | swingdb import - --into DATABASE.TABLE",
+    ),
     ("create trigger", "there are no triggers"),
     ("create type", "write CREATE TYPE name AS ENUM ('a', ...), or AS the type that it stands for"),
     ("export", "write EXPORT DATABASE 'folder', or COPY table TO 'file.parquet'"),
@@ -33,6 +38,28 @@ const HINTS: &[(&str, &str)] = &[
     ("revoke", "files of the namespace belong to one user; there are no rights inside"),
     ("unpivot", "write UNPIVOT t ON a, b INTO NAME k VALUE v"),
 ];
+
+/// Table functions of DuckDB's extensions, and what to do instead.
+const TABLE_FUNCTIONS: &[(&[&str], &str)] = &[
+    (
+        &["delta_scan", "iceberg_scan"],
+        "read the Parquet files of the newest version, whose names a library of the format lists: \
+         read_parquet(['a.parquet', ...])",
+    ),
+    (
+        &["postgres_scan", "postgres_query", "mysql_scan", "mysql_query", "sqlite_scan"],
+        "let a client of that database write a file or a pipe, and read it: COPY t FROM 'file.csv'",
+    ),
+    (&["read_xlsx", "st_read"], "save the sheet as CSV, and read that: read_csv('file.csv')"),
+];
+
+/// The error for a call of a table function that is not there.
+pub(crate) fn no_table_function(name: &str) -> String {
+    let folded = name.to_ascii_lowercase();
+    let hint = TABLE_FUNCTIONS.iter().find(|(names, _)| names.contains(&&*folded));
+    let hint = hint.map(|(_, hint)| format!("; {hint}")).unwrap_or_default();
+    format!("there is no table function {name}{hint}")
+}
 
 fn hint(words: &str) -> Option<&'static str> {
     let words = words.to_ascii_lowercase();
@@ -81,7 +108,14 @@ mod tests {
     #[test]
     fn statements_of_others() {
         assert!(message("CREATE TYPE pair AS (a INT, b INT)").contains("AS ENUM"));
+        assert!(message("CREATE SECRET s (TYPE S3)").contains("no object stores"));
         assert!(message("KILL 5").ends_with("KILL 5 ..."));
+    }
+
+    #[test]
+    fn functions_of_extensions() {
+        assert!(no_table_function("Delta_Scan").contains("read_parquet(["));
+        assert_eq!(no_table_function("nope"), "there is no table function nope");
     }
 
     #[test]

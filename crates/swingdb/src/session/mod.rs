@@ -23,6 +23,7 @@ pub(crate) mod user_tables;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -45,6 +46,7 @@ use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::names::{CATALOG, parse_table_name};
 use swingdb_sql::bind::catalogs::{Catalogs, Found, Source, match_name};
 use swingdb_sql::engine;
+use swingdb_sql::options::bar::ProgressBar;
 use swingdb_sql::options::limits::Limits;
 use swingdb_sql::planner::{Answers, Planner};
 use swingdb_sql::text::depth;
@@ -466,6 +468,13 @@ impl Session {
             return outer.progress();
         }
         self.state.lock().progress.clone()
+    }
+
+    /// How long a statement runs before it shows a progress bar, where the settings want one.
+    pub(crate) fn progress_bar(&self) -> Option<Duration> {
+        let state = self.state.lock();
+        let bar = ProgressBar::of(state.engine.as_ref()?.config());
+        bar.enabled.then_some(bar.after)
     }
 
     pub(crate) fn set_progress(&self, progress: Option<Arc<dyn Progress>>) {

@@ -6,6 +6,7 @@
 //! | `memory_limit` | bytes the operators of this session's statements may hold (`'4GB'`) |
 //! | `timezone` | the zone whose clock shows points in time: its name |
 //! | `statement_timeout` and others | what statements may do, see [`limits`] |
+//! | `enable_progress_bar`, `progress_bar_time` | whether long statements show a bar, and when |
 //! | some of `datafusion.*` | options of the query engine that change how fast it answers |
 //!
 //! The engine's other options can be looked at, and not set: answers depend on them. One SET with
@@ -14,6 +15,7 @@
 //! [`limits`]: swingdb_sql::options::limits
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -23,6 +25,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::runtime::threads::MAX_THREADS;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::engine;
+use swingdb_sql::options::bar::ProgressBar;
 use swingdb_sql::options::limits::{Limits, parse_timeout};
 use swingdb_sql::options::shown;
 
@@ -30,7 +33,7 @@ use crate::session::Session;
 use crate::session::result::QueryResult;
 
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
-const OWN: [&str; 8] = [
+const OWN: [&str; 10] = [
     "threads",
     "memory_limit",
     "timezone",
@@ -39,6 +42,8 @@ const OWN: [&str; 8] = [
     "statement_timeout",
     "max_result_rows",
     "max_result_bytes",
+    "enable_progress_bar",
+    "progress_bar_time",
 ];
 
 /// Options of the engine that change how fast it answers, or how EXPLAIN looks, and nothing else.
@@ -208,9 +213,26 @@ fn assign(state: &mut SessionState, name: &str, value: Option<&str>) -> Result<(
             let bytes = value.map_or(Ok(0), parse_bytes)?;
             limits.max_result_bytes = (bytes > 0).then_some(bytes as u64);
         }
+        "enable_progress_bar" | "progress_bar_time" => return assign_bar(state, name, value),
         _ => return assign_option(state, name, &key, value),
     }
     limits.carry(state.config_mut());
+    Ok(())
+}
+
+/// The same of the settings of the progress bar.
+fn assign_bar(state: &mut SessionState, name: &str, value: Option<&str>) -> Result<()> {
+    let (default, mut bar) = (ProgressBar::default(), ProgressBar::of(state.config()));
+    if name.eq_ignore_ascii_case("enable_progress_bar") {
+        bar.enabled = value.map_or(Ok(default.enabled), |value| truth(name, value))?;
+    } else {
+        let wrong = |value: &str| {
+            Error::plan(format!("SET {name}: {value:?} is no number of milliseconds"))
+        };
+        let parse = |value: &str| value.trim().parse().map_err(|_| wrong(value));
+        bar.after = value.map(parse).transpose()?.map_or(default.after, Duration::from_millis);
+    }
+    bar.carry(state.config_mut());
     Ok(())
 }
 

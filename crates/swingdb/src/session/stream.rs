@@ -5,7 +5,7 @@
 //! aborts the driver and with it every task the plan has spawned.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -34,11 +34,39 @@ pub(crate) struct BatchStream {
     queue: Receiver<Result<RecordBatch>>,
     driver: Task<()>,
     token: CancelToken,
-    progress: Option<(Arc<dyn Progress>, Arc<dyn ExecutionPlan>)>,
+    progress: Option<Watched>,
     done: bool,
     /// Dropped after the driver; nobody else waits for them.
     #[expect(dead_code, reason = "held for its drop")]
     own_threads: Option<OwnThreads>,
+}
+
+/// A plan whose progress somebody hears of.
+struct Watched {
+    report: Arc<dyn Progress>,
+    plan: Arc<dyn ExecutionPlan>,
+    last: Instant,
+}
+
+impl Watched {
+    fn new(report: Arc<dyn Progress>, plan: Arc<dyn ExecutionPlan>) -> Self {
+        Self { report, plan, last: Instant::now() }
+    }
+
+    fn tell(&mut self) {
+        let total = swingdb_sql::scan::source::rows_to_scan(self.plan.as_ref());
+        let done = swingdb_sql::scan::source::rows_scanned(self.plan.as_ref());
+        // A plan may read a table several times.
+        self.report.progress(total.map_or(done, |total| done.min(total)), total, "rows");
+        self.last = Instant::now();
+    }
+
+    /// Reports also where the caller never waits long.
+    fn tell_if_due(&mut self) {
+        if self.last.elapsed() >= PROGRESS_PERIOD {
+            self.tell();
+        }
+    }
 }
 
 /// Whether a plan has an operator that a cancel cannot reach for long: then it must not hold the
@@ -88,7 +116,7 @@ impl BatchStream {
         };
         let rename = schema.is_some();
         let schema = schema.unwrap_or_else(|| plan.schema());
-        let progress = progress.map(|p| (p, plan));
+        let progress = progress.map(|report| Watched::new(report, plan));
         Ok(Self { schema, rename, queue, driver, token, progress, done: false, own_threads })
     }
 
@@ -111,14 +139,13 @@ impl BatchStream {
         };
         match progress {
             None => token.wait(received),
-            Some((report, plan)) => {
-                let total = swingdb_sql::scan::source::rows_to_scan(plan.as_ref());
-                threads::block_on_ticking(received, PROGRESS_PERIOD, || {
+            Some(watched) => {
+                let received = threads::block_on_ticking(received, PROGRESS_PERIOD, || {
                     token.look_at_clock();
-                    let done = swingdb_sql::scan::source::rows_scanned(plan.as_ref());
-                    // A plan may read a table several times.
-                    report.progress(total.map_or(done, |total| done.min(total)), total, "rows");
-                })
+                    watched.tell();
+                });
+                watched.tell_if_due();
+                received
             }
         }
     }
@@ -141,6 +168,7 @@ impl Iterator for BatchStream {
                 Some(Ok(batch)) => return Some(Ok(batch)),
                 end => {
                     self.done = true;
+                    self.progress = None;
                     self.queue.close();
                     return end;
                 }

@@ -199,7 +199,8 @@ fn foreign_key(node: &ForeignKeyConstraint) -> Result<()> {
             ReferentialAction::Restrict | ReferentialAction::NoAction => {}
             other => {
                 return Err(Error::unsupported(format!(
-                    "{other} of a FOREIGN KEY; RESTRICT and NO ACTION are what happens"
+                    "{other} of a FOREIGN KEY; RESTRICT and NO ACTION are what happens: change \
+                     the rows that refer to a row before the row itself, in one transaction"
                 )));
             }
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_files::input_file::check_local_output;
 use swingdb_files::output_folder::OutputFolder;
 use swingdb_files::write::write;
 use swingdb_sql::ast::create::qualified;
@@ -26,6 +27,7 @@ pub(crate) use swingdb_files::options::{ExportOptions, FileFormat, ForceQuote};
 /// Runs an EXPORT DATABASE.
 pub(crate) fn export(session: &Arc<Session>, export: &ExportDatabase) -> Result<QueryResult> {
     session.limits().external("EXPORT DATABASE")?;
+    check_local_output(&export.folder)?;
     let options = options(export)?;
     let catalog = catalog(session, export.database.as_deref())?;
     let scripts = scripts(session, &catalog)?;
