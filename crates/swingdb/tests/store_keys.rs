@@ -114,7 +114,7 @@ fn keys_are_found() {
     append(&store, numbers((0..5000).rev())).unwrap();
     let mut txn = store.begin().unwrap();
     let wanted = numbers([3, 99_999, 4999]).project(&[0]).unwrap();
-    let found = txn.find_keys("main", "t", 0, &wanted).unwrap();
+    let found = txn.find_keys("main", "t", 0, &[wanted]).unwrap();
     assert_eq!(found, [Some(RowId::new(0, 4996)), None, Some(RowId::new(0, 0))]);
 }
 

@@ -61,11 +61,7 @@ impl ExprPlanner for Operators {
                 (Some(left), Some(right)) if are_lists(left, right) => {
                     PlannerResult::Planned(joined_lists(expr.left, expr.right))
                 }
-                (Some(left), Some(right))
-                    if !joins_by_itself(left)
-                        && !joins_by_itself(right)
-                        && !(left.is_null() && right.is_null()) =>
-                {
+                (Some(left), Some(right)) if are_joined_as_texts(left, right) => {
                     let left = Box::new(cast(expr.left, DataType::Utf8View));
                     let joined = BinaryExpr::new(left, Operator::StringConcat, expr.right.into());
                     PlannerResult::Planned(Expr::BinaryExpr(joined))
@@ -204,9 +200,11 @@ fn member(mut access: RawFieldAccessExpr, given: Option<&DataType>) -> RawFieldA
     access
 }
 
-/// Whether a value has an operator `||` of its own: others are joined as texts.
-fn joins_by_itself(of: &DataType) -> bool {
-    of.is_string() || of.is_binary() || of.is_nested()
+/// Whether `||` makes texts of both: neither has such an operator of its own.
+fn are_joined_as_texts(left: &DataType, right: &DataType) -> bool {
+    let joins_by_itself = |of: &DataType| of.is_string() || of.is_binary() || of.is_nested();
+    let are_null = left.is_null() && right.is_null();
+    !are_null && ![left, right].into_iter().any(joins_by_itself)
 }
 
 /// Whether both are lists of the same depth, or one is and the other is NULL.
