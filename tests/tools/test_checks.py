@@ -195,6 +195,25 @@ def test_a_use_that_points_up_is_found_and_so_is_a_folder_without_a_place(tmp_pa
     assert "src/high: not in the table" in missing
 
 
+def test_folders_that_use_each_other_are_counted_and_may_only_become_fewer(tmp_path):
+    files = {
+        "lib.rs": "mod low;\nmod high;\nmod beside;\nuse high::c;\n",
+        "beside.rs": "//! Beside.\nuse crate::high::c::f;\n",
+        "low/mod.rs": "//! Low.\nmod a;\nmod b;\n",
+        "low/a.rs": "//! A.\nuse crate::high::c::f;\n",
+        "low/b.rs": "//! B.\n",
+        "high/mod.rs": "//! High.\nmod c;\n",
+        "high/c.rs": "//! C.\nuse crate::low::b::g;\n",
+    }
+    modules, graph, _ = crate(tmp_path, files)
+    found = [check_layers.folder_cycle_breaches(modules, graph, known, "x") for known in (0, 2, 3)]
+    assert found == [
+        ["x: 2 folders in cycles, at most 0: high low"],
+        [],
+        ["x: 2 folders in cycles, not 3: write that into FOLDER_CYCLES"],
+    ]
+
+
 def test_a_folder_of_a_folder_has_a_place_of_its_own(tmp_path):
     files = {
         "lib.rs": "mod stages;\n",
