@@ -208,7 +208,7 @@ pub(crate) const BINDING: &[BindPass] = &[
     },
     BindPass {
         file: "bind/array_queries",
-        why: "array(SELECT ...) becomes a subquery with array_agg, whose columns are then expanded.",
+        why: "array(SELECT ...) becomes a subquery with array_agg before its stars are expanded.",
         run: array_queries::collect_arrays,
     },
     BindPass {
@@ -247,7 +247,7 @@ pub(crate) const BINDING: &[BindPass] = &[
     },
     BindPass {
         file: "desugar/cast_names",
-        why: "Columns that the engine would give one name are told apart, once all casts are there.",
+        why: "Casts that the engine would name alike are told apart, once all casts are there.",
         run: |_, statement| {
             cast_names::tell_apart(statement);
             Ok(())
@@ -415,7 +415,7 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
     },
     Pass {
         file: "optimize/offset_sums",
-        why: "sum(x + 1), sum(x + 2), ... are computed from one sum, over the conditions' final place.",
+        why: "sum(x + 1), sum(x + 2) are computed from one sum, above the final conditions.",
         turn: Turn::Behind("push_down_filter", || Arc::new(OFFSET_SUMS)),
     },
     Pass {
@@ -454,7 +454,7 @@ pub(crate) const PHYSICAL: &[Pass<PhysicalRule>] = &[
     },
     Pass {
         file: "physical/sorted_limits",
-        why: "Partitions of a sorted LIMIT must compare by the whole order before they exchange bounds.",
+        why: "Partitions of a sorted LIMIT compare by the whole order before they share bounds.",
         turn: Turn::Before(&["FilterPushdown(Post)"], || Arc::new(WholeOrder)),
     },
     Pass {

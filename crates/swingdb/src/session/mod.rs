@@ -355,8 +355,8 @@ impl Session {
         }
     }
 
-    /// Plans a query derived from a bound statement, whose parameters are numbered, against what the
-    /// session sees now.
+    /// Plans a query derived from a bound statement, whose parameters are numbered, against what
+    /// the session sees now.
     pub(crate) fn plan(&self, statement: &ast::Statement, params: &Params) -> Result<LogicalPlan> {
         self.plan_with(statement, params, &[])
     }
