@@ -143,6 +143,17 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "optimize",
         "physical",
     ),
+    "swingdb-server": (
+        "token",
+        "limits",
+        "session",
+        "registry",
+        "transport",
+        "options",
+        "shared",
+        "postgres",
+        "listen",
+    ),
     "swingdb": (
         "admin",
         "database",
@@ -167,14 +178,13 @@ CYCLES: dict[str, int] = {
     "swingdb-functions": 8,
     "swingdb-operators": 3,
     "swingdb-python": 8,
-    "swingdb-server": 8,
+    "swingdb-server": 3,
     "swingdb-store": 45,
 }
 # The same of the folders of a crate that is not in `FOLDERS`.
 FOLDER_CYCLES: dict[str, int] = {
     "swing-preload": 2,
     "swingdb-files": 5,
-    "swingdb-server": 2,
     "swingdb-store": 2,
 }
 _REASON = re.compile(r"(?m)^//! (?:\* )?\*\*Cycle\.\*\*")

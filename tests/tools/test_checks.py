@@ -147,16 +147,20 @@ def test_uses_are_found_in_all_their_forms(tmp_path):
 
 def test_a_method_that_another_file_adds_to_a_type_is_a_use_of_that_file(tmp_path):
     files = {
-        "lib.rs": "mod core;\nmod extra;\nmod user;\n",
+        "lib.rs": "mod core;\nmod extra;\nmod user;\nmod private;\n",
         "core.rs": "pub struct Core<T>(T);\nimpl<T> Core<T> {\n    fn own(&self) {}\n}\n",
         "extra.rs": "use crate::core::Core;\n"
-        "impl<T> Core<T> {\n    fn more(&self) {}\n    fn len(&self) {}\n}\n"
+        "impl<T> Core<T> {\n    pub const fn more(&self) {}\n    pub fn len(&self) {}\n"
+        "    fn inner(&self) {}\n}\n"
         "impl<T> Drop for Core<T> {\n    fn drop(&mut self) {}\n}\n",
         "user.rs": "struct Other;\nimpl Other {\n    fn len(&self) {}\n}\n"
         "fn f(core: &C) { core.own(); core\n    .more(); core.len(); core.drop(); }\n",
+        "private.rs": "fn f(core: &C) { core.inner(); }\n",
     }
     _, _, uses = crate(tmp_path, files)
     assert uses["user"] == ["extra"] and uses["extra"] == ["core"] and uses["core"] == []
+    # Only modules below can call a method without `pub`.
+    assert uses["private"] == []
 
 
 CYCLE = {
