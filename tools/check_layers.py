@@ -8,9 +8,13 @@ stay small enough to be understood, and usable, alone.
 
 Inside a crate `FOLDERS` lists the folders, lowest first: a file may use files of its own folder and
 of those before it. A folder of a folder (`execute/dml`) has a place of its own; files beside such
-folders are above them. No two files may use each other, not even through others (a cycle), unless
-each of them gives the reason in its `//!`, in a paragraph that begins with `**Cycle.**`. `CYCLES`
-says how many files of a crate still do so without a reason; the number may only fall.
+folders are above them. Of every other crate `FOLDER_CYCLES` says how many of its folders use each
+other, also through others; the files beside the folders count as one folder.
+
+No two files may use each other, not even through others (a cycle), unless each of them gives the
+reason in its `//!`, in a paragraph that begins with `**Cycle.**`. `CYCLES` says how many files of a
+crate still do so without a reason. A crate that is in neither table has no cycle. Both numbers may
+only fall.
 
 Reads `cargo metadata` and the source (`rust_modules.py`); compiles nothing.
 """
@@ -98,6 +102,34 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "live",
         "lifecycle",
     ),
+    "swing-tier": (
+        "units",
+        "error",
+        "sync",
+        "process",
+        "profile",
+        "arena",
+        "storage",
+        "layout",
+        "io",
+        "disk",
+        "log",
+        "scan",
+        "probe",
+        "pack",
+    ),
+    "swingdb-cli": (
+        "units",
+        "failure",
+        "progress",
+        "home",
+        "interrupt",
+        "output",
+        "args",
+        "runner",
+        "commands",
+        "shell",
+    ),
     "swingdb-sql": (
         "ast",
         "nodes",
@@ -111,6 +143,17 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "optimize",
         "physical",
     ),
+    "swingdb-server": (
+        "token",
+        "limits",
+        "session",
+        "registry",
+        "transport",
+        "options",
+        "shared",
+        "postgres",
+        "listen",
+    ),
     "swingdb": (
         "admin",
         "database",
@@ -120,12 +163,29 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "extend",
     ),
 }
-# For each crate whose files are looked at: how many are in a cycle without a reason. Write the
-# smaller number here when some are mended.
+# How many files of a crate are in a cycle without a reason. Write the smaller number here when some
+# are mended.
 CYCLES: dict[str, int] = {
-    "swing": 0,
-    "swingdb-sql": 0,
-    "swingdb": 0,
+    "swing-capi": 4,
+    "swing-heap": 13,
+    "swing-malloc": 2,
+    "swing-preload": 6,
+    "swing-tier": 6,
+    "swingdb-adbc": 3,
+    "swingdb-cli": 3,
+    "swingdb-common": 9,
+    "swingdb-files": 28,
+    "swingdb-functions": 8,
+    "swingdb-operators": 3,
+    "swingdb-python": 8,
+    "swingdb-server": 3,
+    "swingdb-store": 45,
+}
+# The same of the folders of a crate that is not in `FOLDERS`.
+FOLDER_CYCLES: dict[str, int] = {
+    "swing-preload": 2,
+    "swingdb-files": 5,
+    "swingdb-store": 2,
 }
 _REASON = re.compile(r"(?m)^//! (?:\* )?\*\*Cycle\.\*\*")
 
@@ -225,17 +285,53 @@ def cycle_breaches(
     return [f"{crate}: {count} files in cycles, at most {known}: {name}" for name in names]
 
 
+def folder_cycle_breaches(
+    modules: dict[rust_modules.Path_, rust_modules.Module],
+    graph: dict[rust_modules.Path_, dict[rust_modules.Path_, int]],
+    known: int,
+    crate: str,
+) -> list[str]:
+    """Lines about folders that use each other, when they are not as many as is known. The root of
+    the crate names all folders, and is left out."""
+
+    def folder(path: rust_modules.Path_) -> rust_modules.Path_:
+        return path[:1] if len(path) > 1 or modules[path].is_folder else (".",)
+
+    between: dict[rust_modules.Path_, dict[rust_modules.Path_, int]] = {}
+    for path, used in graph.items():
+        if path:
+            from_here = between.setdefault(folder(path), {})
+            for other, line in used.items():
+                if other and folder(other) != folder(path):
+                    from_here.setdefault(folder(other), line)
+    for targets in list(between.values()):
+        for target in targets:
+            between.setdefault(target, {})
+    groups = rust_modules.cycles(between)
+    count = sum(map(len, groups))
+    if count == known:
+        return []
+    if count < known:
+        return [f"{crate}: {count} folders in cycles, not {known}: write that into FOLDER_CYCLES"]
+    names = [" ".join(sorted("/".join(path) for path in group)) for group in groups]
+    return [f"{crate}: {count} folders in cycles, at most {known}: {name}" for name in names]
+
+
 def source_breaches(root: Path) -> list[str]:
-    """What is wrong between the files of the crates that are looked at."""
+    """What is wrong between the files of each crate."""
     found = []
-    for crate in sorted(FOLDERS.keys() | CYCLES.keys()):
-        folder = root / "crates" / crate
+    for folder in sorted((root / "crates").iterdir()):
+        crate = folder.name
+        if not (folder / "src").is_dir():
+            continue
         modules = rust_modules.read(folder)
         graph = rust_modules.uses(modules)
         if crate in FOLDERS:
             found += folder_breaches(modules, graph, FOLDERS[crate], folder)
-        if crate in CYCLES:
-            found += cycle_breaches(modules, graph, CYCLES[crate], crate)
+        else:
+            known = FOLDER_CYCLES.get(crate, 0)
+            found += folder_cycle_breaches(modules, graph, known, crate)
+        found += cycle_breaches(modules, graph, CYCLES.get(crate, 0), crate)
     return found
 
 

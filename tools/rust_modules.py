@@ -6,7 +6,8 @@ others it uses, with the line of the first use. Four things count as a use:
 * a path that begins with `crate`, `super` or `self`, or with a module declared in the file;
 * a name that comes through a re-export (`pub use`): it counts as one of the module that defines it;
 * a call of a method that another file than the one of its type defines: `state.publish()` uses the
-  file with that `impl`, also where no `use` says so;
+  file with that `impl`, also where no `use` says so; a method without `pub` only counts in the
+  modules below that file, which alone can call it;
 * nothing else. Tests (`#[cfg(test)]`) and re-exports themselves are no uses.
 
 This is a reader of text, not a compiler: a method whose name several files define is not followed.
@@ -28,6 +29,7 @@ _PATH = re.compile(r"(?<![\w:.])((?:crate|super|self|\w+)(?:\s*::\s*\w+)+)")
 _TYPE = re.compile(r"\b(?:struct|enum|union|trait|type)\s+(\w+)")
 _IMPL = re.compile(r"(?m)^impl\b")
 _METHOD = re.compile(r"\bfn\s+(\w+)")
+_VISIBLE_METHOD = re.compile(r"\bpub(?:\([^)]*\))?\s+(?:(?:const|async|unsafe)\s+)*fn\s+(\w+)")
 _CALL = re.compile(r"(?:\.|\b([A-Z]\w*)\s*::\s*)(\w+)\s*(?:::\s*<[^;(]*>\s*)?\(")
 
 # How many re-exports a name is followed through.
@@ -156,22 +158,25 @@ def _blocks(code: str) -> list[tuple[str, int, int]]:
     return blocks
 
 
-def _scattered(modules: dict[Path_, Module]) -> dict[str, Path_]:
-    """Methods that stand in another file than their type, and whose name only one file defines."""
+def _scattered(modules: dict[Path_, Module]) -> dict[str, tuple[Path_, bool]]:
+    """Methods that stand in another file than their type, and whose name only one file defines:
+    the file, and whether other modules can call the method."""
     types: dict[str, set[Path_]] = {}
     for module in modules.values():
         for name in _TYPE.findall(module.code):
             types.setdefault(name, set()).add(module.path)
     defined: dict[str, set[Path_]] = {}
-    apart: dict[str, Path_] = {}
+    apart: dict[str, tuple[Path_, bool]] = {}
     for module in modules.values():
         for name in _METHOD.findall(module.code):
             defined.setdefault(name, set()).add(module.path)
         for name, begin, end in _blocks(module.code):
             if types.get(name) and module.path not in types[name]:
-                for method in _METHOD.findall(module.code[begin:end]):
-                    apart[method] = module.path
-    return {name: path for name, path in apart.items() if len(defined[name]) == 1}
+                block = module.code[begin:end]
+                visible = set(_VISIBLE_METHOD.findall(block))
+                for method in _METHOD.findall(block):
+                    apart[method] = (module.path, method in visible)
+    return {name: found for name, found in apart.items() if len(defined[name]) == 1}
 
 
 def uses(modules: dict[Path_, Module]) -> dict[Path_, dict[Path_, int]]:
@@ -187,8 +192,10 @@ def uses(modules: dict[Path_, Module]) -> dict[Path_, dict[Path_, int]]:
                 found.append((target, line))
         for match in _CALL.finditer(module.code):
             if match.group(2) in scattered:
-                line = module.code.count("\n", 0, match.start()) + 1
-                found.append((scattered[match.group(2)], line))
+                target, is_visible = scattered[match.group(2)]
+                if is_visible or module.path[: len(target)] == target:
+                    line = module.code.count("\n", 0, match.start()) + 1
+                    found.append((target, line))
         used: dict[Path_, int] = {}
         for target, line in sorted(found, key=lambda pair: pair[1]):
             to = _resolve(modules, target)

@@ -147,16 +147,20 @@ def test_uses_are_found_in_all_their_forms(tmp_path):
 
 def test_a_method_that_another_file_adds_to_a_type_is_a_use_of_that_file(tmp_path):
     files = {
-        "lib.rs": "mod core;\nmod extra;\nmod user;\n",
+        "lib.rs": "mod core;\nmod extra;\nmod user;\nmod private;\n",
         "core.rs": "pub struct Core<T>(T);\nimpl<T> Core<T> {\n    fn own(&self) {}\n}\n",
         "extra.rs": "use crate::core::Core;\n"
-        "impl<T> Core<T> {\n    fn more(&self) {}\n    fn len(&self) {}\n}\n"
+        "impl<T> Core<T> {\n    pub const fn more(&self) {}\n    pub fn len(&self) {}\n"
+        "    fn inner(&self) {}\n}\n"
         "impl<T> Drop for Core<T> {\n    fn drop(&mut self) {}\n}\n",
         "user.rs": "struct Other;\nimpl Other {\n    fn len(&self) {}\n}\n"
         "fn f(core: &C) { core.own(); core\n    .more(); core.len(); core.drop(); }\n",
+        "private.rs": "fn f(core: &C) { core.inner(); }\n",
     }
     _, _, uses = crate(tmp_path, files)
     assert uses["user"] == ["extra"] and uses["extra"] == ["core"] and uses["core"] == []
+    # Only modules below can call a method without `pub`.
+    assert uses["private"] == []
 
 
 CYCLE = {
@@ -193,6 +197,25 @@ def test_a_use_that_points_up_is_found_and_so_is_a_folder_without_a_place(tmp_pa
     assert up.endswith("src/high/c.rs:2: high::c -> low::a points up")
     (missing,) = check(modules, graph, ("low",), tmp_path)
     assert "src/high: not in the table" in missing
+
+
+def test_folders_that_use_each_other_are_counted_and_may_only_become_fewer(tmp_path):
+    files = {
+        "lib.rs": "mod low;\nmod high;\nmod beside;\nuse high::c;\n",
+        "beside.rs": "//! Beside.\nuse crate::high::c::f;\n",
+        "low/mod.rs": "//! Low.\nmod a;\nmod b;\n",
+        "low/a.rs": "//! A.\nuse crate::high::c::f;\n",
+        "low/b.rs": "//! B.\n",
+        "high/mod.rs": "//! High.\nmod c;\n",
+        "high/c.rs": "//! C.\nuse crate::low::b::g;\n",
+    }
+    modules, graph, _ = crate(tmp_path, files)
+    found = [check_layers.folder_cycle_breaches(modules, graph, known, "x") for known in (0, 2, 3)]
+    assert found == [
+        ["x: 2 folders in cycles, at most 0: high low"],
+        [],
+        ["x: 2 folders in cycles, not 3: write that into FOLDER_CYCLES"],
+    ]
 
 
 def test_a_folder_of_a_folder_has_a_place_of_its_own(tmp_path):

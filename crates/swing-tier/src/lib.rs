@@ -33,21 +33,24 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("direct I/O is built on Linux system calls and 64-bit offsets");
 
+mod arena;
 mod disk;
 mod error;
 mod io;
+mod layout;
 mod log;
 pub mod pack;
 pub mod probe;
 mod process;
+mod profile;
 pub mod scan;
 pub mod storage;
 mod sync;
 mod units;
 
+pub use arena::{Arena, BufferClass, IoBuffer, MAX_ARENA_BYTES};
 pub use disk::{Directory, DirectoryOptions};
 pub use error::{Cause, CommitError, Damage, IoError, OpenError, ReadError};
-pub use io::arena::{Arena, BufferClass, IoBuffer, MAX_ARENA_BYTES};
 pub use io::{Choice, Engine};
 #[doc(hidden)]
 pub use log::fuzz::{decode_any_commit, decode_any_profile, decode_anything};
@@ -55,7 +58,8 @@ pub use log::queues::{QueueGuard, QueueOwner, queue as thread_queue};
 pub use log::{
     Batch, CHUNK_ALIGN, CollectReport, Lease, Log, LogOptions, LogStats, MAX_BATCH_RECORDS,
     MAX_CHECKPOINTS, MAX_FILE_BYTES, MAX_JOURNAL_BYTES, MAX_NAME_BYTES, MAX_READ_RECORDS,
-    MAX_ROOT_BYTES, MAX_STRIPE_BYTES, Piece, ReadCost, SMALL_BYTES,
+    MAX_ROOT_BYTES, MAX_STRIPE_BYTES, Piece, SMALL_BYTES,
 };
 pub use process::{ProcessMark, random_u64};
+pub use profile::ReadCost;
 pub use units::{Epoch, FileId, Generation, MAX_BLOCK_BYTES, RecordId, UNIT_BYTES};

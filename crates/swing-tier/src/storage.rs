@@ -20,9 +20,10 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::arena::{BufferClass, IoBuffer};
 use crate::error::IoError;
-use crate::io::arena::{BufferClass, IoBuffer};
-use crate::probe::DeviceProfile;
+use crate::profile::DeviceProfile;
+pub use crate::units::MAX_QUEUE_DEPTH;
 
 /// A file of a [`Storage`], shared by everybody who uses it.
 pub type FileRef = Arc<dyn StorageFile>;
@@ -130,9 +131,6 @@ pub struct QueueOptions {
     /// The buffers of the queue's arena.
     pub buffers: Vec<BufferClass>,
 }
-
-/// The most requests that a queue may have in flight.
-pub const MAX_QUEUE_DEPTH: u32 = 1024;
 
 impl Default for QueueOptions {
     /// 64 requests; 4 MiB of buffers, most of it for large requests.

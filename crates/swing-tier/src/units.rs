@@ -52,6 +52,9 @@ pub(crate) const fn round_down(bytes: u64) -> u64 {
 
 const _: () = assert!(MAX_BLOCK_BYTES.is_multiple_of(UNIT_BYTES));
 
+/// The most requests that a queue may have in flight.
+pub const MAX_QUEUE_DEPTH: u32 = 1024;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -99,6 +99,15 @@ impl Home {
         })
     }
 
+    /// At the end of a session on a database that did not exist and does not now, says so: its name
+    /// was perhaps mistyped.
+    pub fn tell_if_new(&self, database: &Database) {
+        let Some(name) = database.name().filter(|_| database.is_new()) else { return };
+        let near = self.suggestion(name).map(|near| format!("; did you mean {near:?}?"));
+        let near = near.unwrap_or_default();
+        eprintln!("note: database {name:?} does not exist, and nothing was created in it{near}");
+    }
+
     /// Another database whose name is nearly `name`.
     pub fn suggestion(&self, name: &str) -> Option<String> {
         let known = self.lineage().ok()?;

@@ -6,7 +6,6 @@ use crate::home::Home;
 use crate::interrupt;
 use crate::output::Printer;
 use crate::progress;
-use crate::shell::dot;
 use std::time::Instant;
 use swingdb::{Connection, Database, Error, cutter, place_of};
 
@@ -21,16 +20,19 @@ pub struct Runner<'a> {
     pub printer: Printer,
     /// Ends the shell.
     pub quit: bool,
-    /// Dot commands are understood.
-    pub dots: bool,
+    /// Carries out dot commands; without it they are not understood.
+    pub dots: Option<DotCommand>,
     depth: usize,
 }
+
+/// Carries out a dot command: all of them are the shell's.
+pub type DotCommand = fn(&mut Runner<'_>, &str) -> Outcome;
 
 impl<'a> Runner<'a> {
     pub fn new(home: &'a Home, database: Database, printer: Printer) -> Outcome<Self> {
         let connection = database.connect();
         progress::enable(&connection)?;
-        Ok(Runner { home, database, connection, printer, quit: false, dots: true, depth: 0 })
+        Ok(Runner { home, database, connection, printer, quit: false, dots: None, depth: 0 })
     }
 
     /// Goes on with another database.
@@ -50,14 +52,14 @@ impl<'a> Runner<'a> {
     pub fn text(&mut self, text: &str) -> Outcome {
         let mut rest = text;
         while !self.quit {
-            if self.dots
+            if let Some(carry_out) = self.dots
                 && let Some((line, after)) = dot_line(rest)
             {
-                dot::run(self, line)?;
+                carry_out(self, line)?;
                 rest = after;
                 continue;
             }
-            let Some((sql, after)) = next_statement(rest, self.dots) else { break };
+            let Some((sql, after)) = next_statement(rest, self.dots.is_some()) else { break };
             let place = Position::of(text, sql);
             let alone = place.line == 1 && cutter::split(after).is_empty();
             self.statement(sql).map_err(|failure| {

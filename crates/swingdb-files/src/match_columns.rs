@@ -15,7 +15,7 @@ pub(crate) struct Matched {
 }
 
 /// Matches by name when the file's names are columns of the table, by position when none is, and
-/// refuses what lies in between: a column must not silently go astray.
+/// refuses what lies in between: a column must not be dropped silently.
 pub(crate) fn match_columns(
     path: &Path,
     names: Option<&[String]>,

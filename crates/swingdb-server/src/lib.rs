@@ -22,5 +22,6 @@ pub mod options;
 pub mod postgres;
 pub mod registry;
 pub mod session;
+pub mod shared;
 pub mod token;
 pub mod transport;

@@ -9,12 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustls::ServerConfig;
-
 use crate::postgres;
-use crate::registry::Registry;
-use crate::session::Source;
-use crate::token::Token;
+use crate::shared::Shared;
 
 /// How long accepting pauses when the system has no room for a connection.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -23,18 +19,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 const SPARE: usize = 64;
 /// Address space of a connection's thread: the engine plans deep statements on stacks of its own.
 const STACK: usize = 4 << 20;
-
-/// Shared by all connections.
-pub struct Shared {
-    /// The database that is served.
-    pub source: Source,
-    /// The secret that clients have to show; `None`: nothing.
-    pub token: Option<Token>,
-    /// How TLS is spoken; with it, plain connections are refused.
-    pub tls: Option<Arc<ServerConfig>>,
-    /// The sessions.
-    pub registry: Arc<Registry>,
-}
 
 /// A listening server.
 pub struct Server {

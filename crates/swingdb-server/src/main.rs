@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use swingdb_server::listen::{Server, Shared};
+use swingdb_server::listen::Server;
 use swingdb_server::options::Options;
 use swingdb_server::registry::Registry;
+use swingdb_server::shared::Shared;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

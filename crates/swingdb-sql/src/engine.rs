@@ -11,9 +11,6 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
-use datafusion::optimizer::Optimizer;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::{cancel, threads};
@@ -26,44 +23,14 @@ pub use swingdb_functions::aggregates::given::{
 };
 use swingdb_functions::aggregates::sum::checked_sum;
 use swingdb_functions::bounded::MemoryLeft;
-use swingdb_operators::shared_join::SharedJoins;
-use swingdb_operators::top_of_groups::TopOfGroups;
 
 use crate::analyze::asof;
-use crate::analyze::asof::AsofJoins;
 use crate::analyze::decorrelate::only_element::only_element;
-use crate::analyze::decorrelate::rule::DependentJoins;
-use crate::analyze::equality::keys::{Equality, settle_again};
-use crate::analyze::lambda_types::LambdaTypes;
-use crate::analyze::settled::Settled;
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::functions::once;
-use crate::optimize::asof_filters::ASOF_FILTERS;
-use crate::optimize::conditions_down::conditions_down;
-use crate::optimize::cross_joins::cross_joins;
-use crate::optimize::equal_keys::equal_keys;
-use crate::optimize::functional_dependencies::{DEPENDENCIES, distinct_groups, matter_to};
-use crate::optimize::grouping_sets::GROUPING_SETS;
-use crate::optimize::join_order::JOIN_ORDER;
-use crate::optimize::lambda_nulls::LAMBDA_NULLS;
-use crate::optimize::literals_right::LITERALS_RIGHT;
-use crate::optimize::not_in::MEMBERSHIP;
-use crate::optimize::offset_sums::OFFSET_SUMS;
-use crate::optimize::rule::{Guarded, OwnRule, Rule};
-use crate::optimize::steps::in_steps;
-use crate::optimize::unseen_order::UNSEEN_ORDER;
 use crate::options::{BATCH_ROWS, machine};
-use crate::physical::aggregate_statistics::FromStatistics;
-use crate::physical::beside_scan::BesideScan;
-use crate::physical::dynamic_filters::HandDown;
-use crate::physical::insertion_order::InOrder;
-use crate::physical::lost_order::LostOrder;
-use crate::physical::materialize::rule::ShareRows;
+use crate::passes;
 use crate::physical::query_planner::OwnOperators;
-use crate::physical::settled_order::SettledOrder;
-use crate::physical::slices::InSlices;
-use crate::physical::sorted_limits::WholeOrder;
-use crate::physical::whole_groups::WholeGroups;
 use crate::plan::aggregate_calls::Aggregates;
 use crate::plan::operators::Operators;
 
@@ -119,86 +86,18 @@ fn build_state() -> Result<SessionState> {
         .with_window_functions(swingdb_functions::of_windows())
         .with_expr_planners(expr_planners())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
-    let builder = builder
-        .with_optimizer_rules(optimizer_rules())
-        .with_physical_optimizer_rules(physical_rules());
-    // Behind the engine's own rules: types must be settled.
-    let builder = builder.with_analyzer_rule(Arc::new(LambdaTypes));
-    let builder = builder.with_analyzer_rule(Arc::new(DependentJoins));
-    let builder = builder.with_analyzer_rule(Arc::new(Settled));
-    let builder = builder.with_analyzer_rule(Arc::new(Equality));
-    let builder = builder.with_analyzer_rule(Arc::new(AsofJoins));
+    let mut builder = builder
+        .with_optimizer_rules(passes::optimizer_rules()?)
+        .with_physical_optimizer_rules(passes::physical_rules()?);
+    // After the engine's own rules: types must be settled.
+    for rule in passes::analyzer_rules()? {
+        builder = builder.with_analyzer_rule(rule);
+    }
     let mut state = builder.with_query_planner(Arc::new(OwnOperators)).build();
     for (name, function) in swingdb_files::table::functions() {
         state.register_udtf(name, function);
     }
     Ok(state)
-}
-
-/// DataFusion's rules and our own.
-fn optimizer_rules() -> Vec<Rule> {
-    let mut rules: Vec<Rule> = vec![Arc::new(UNSEEN_ORDER)];
-    for rule in Optimizer::new().rules {
-        if matter_to(rule.name()) {
-            rules.push(Arc::new(DEPENDENCIES));
-        }
-        match rule.name() {
-            "push_down_filter" => {
-                rules.push(Arc::new(ASOF_FILTERS));
-                rules.push(Arc::new(LITERALS_RIGHT));
-                rules.push(Guarded::new(rule, conditions_down));
-                // Conditions must be at their relations already, and projections not yet between
-                // the joins.
-                rules.push(Arc::new(JOIN_ORDER));
-                rules.push(Arc::new(OFFSET_SUMS));
-                rules.push(Arc::new(GROUPING_SETS));
-            }
-            "eliminate_cross_join" => rules.push(Guarded::new(rule, cross_joins)),
-            "replace_distinct_aggregate" => rules.push(Guarded::of_plan(rule, distinct_groups)),
-            "decorrelate_predicate_subquery" => rules.extend([Arc::new(MEMBERSHIP) as _, rule]),
-            // Behind those that make joins of subqueries.
-            "extract_equijoin_predicate" => {
-                rules.push(Arc::new(OwnRule::of_plan("equality", settle_again)));
-                rules.push(Guarded::new(rule, equal_keys));
-            }
-            _ => rules.push(rule),
-        }
-    }
-    rules.push(Arc::new(LAMBDA_NULLS));
-    in_steps(rules)
-}
-
-/// DataFusion's rules for physical plans, with ours in place of those that mistake columns.
-fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = Vec::new();
-    for rule in PhysicalOptimizer::new().rules {
-        match HandDown::instead_of(rule.name()) {
-            Some(ours) if ours.is_last() => {
-                rules.push(Arc::new(WholeOrder) as _);
-                rules.push(Arc::new(ours) as _);
-            }
-            Some(ours) => rules.push(Arc::new(ours) as _),
-            None if rule.name() == FromStatistics::NAME => {
-                rules.push(Arc::new(FromStatistics(rule)) as _);
-            }
-            // Behind the choice of the build side, before sides are collected or repartitioned.
-            None if rule.name() == "join_selection" => {
-                rules.extend([rule, Arc::new(SharedJoins) as _]);
-            }
-            None if rule.name() == SettledOrder::NAME => {
-                rules.push(Arc::new(SettledOrder(rule)) as _);
-            }
-            None if rule.name() == LostOrder::NAME => rules.push(Arc::new(LostOrder(rule)) as _),
-            None => rules.push(rule),
-        }
-    }
-    rules.push(Arc::new(InOrder));
-    rules.push(Arc::new(WholeGroups));
-    rules.push(Arc::new(TopOfGroups));
-    rules.push(Arc::new(ShareRows));
-    rules.push(Arc::new(InSlices));
-    rules.push(Arc::new(BesideScan));
-    rules
 }
 
 /// What plans operators of certain types: ours before the engine's.
@@ -290,4 +189,26 @@ fn runtime_env(limit: usize) -> Result<Arc<RuntimeEnv>> {
     let pool: Arc<dyn MemoryPool> =
         Arc::new(TrackConsumersPool::new(FairSpillPool::new(limit), NAMED_CONSUMERS));
     RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().map_err(Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Functions of the engine that are replaced, or looked for in plans, by their names.
+    #[test]
+    fn the_engine_has_each_function_that_is_named() {
+        let aggregates = SessionStateDefaults::default_aggregate_functions();
+        for name in ["sum", "min", "max", "avg", "array_agg", "approx_percentile_cont"] {
+            let count = aggregates.iter().filter(|function| function.name() == name).count();
+            assert_eq!(count, 1, "{name}");
+        }
+        let scalars = SessionStateDefaults::default_scalar_functions();
+        for name in
+            ["coalesce", "concat_ws", "date_part", "named_struct", "nullif", "nvl2", "regexp_like"]
+        {
+            let count = scalars.iter().filter(|function| function.name() == name).count();
+            assert_eq!(count, 1, "{name}");
+        }
+    }
 }

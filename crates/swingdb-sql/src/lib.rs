@@ -11,10 +11,10 @@
 //! | [`physical`] | logical plan | execution plan | also partitions |
 //!
 //! Below the stages lie [`ast`], [`nodes`], [`options`] and [`scan`], which they share; above them
-//! [`planner`], which takes a statement through binding and planning, and [`engine`], which lists
-//! the rules of the later stages in their order. A stage uses those before it only;
-//! `tools/check_layers.py` sees to it. Nothing here knows a session: the crate `swingdb` above
-//! takes a statement through the stages, and carries the plan out.
+//! [`planner`], which takes a statement through binding and planning, `passes.rs`, the list of all
+//! passes in their order, from which they are run, and [`engine`], what all sessions share. A stage
+//! uses only those before it; `tools/check_layers.py` checks it. Nothing here knows a session: the
+//! crate `swingdb` above takes a statement through the stages, and carries the plan out.
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +28,7 @@ mod nodes;
 mod optimize;
 pub mod optimized;
 pub mod options;
+mod passes;
 mod physical;
 pub mod plan;
 pub mod planner;

@@ -1,5 +1,5 @@
 //! From a syntax tree to the query engine's logical plan: [`Planner`] takes a statement through
-//! [`bind`] and [`plan`](super::plan), with names resolved against one [`Catalogs`].
+//! [`bind`](super::bind) and [`plan`](super::plan), with names resolved against one [`Catalogs`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -42,11 +42,12 @@ use crate::ast::names::looks_like_file;
 use crate::ast::walk;
 use crate::bind::catalogs::{Catalogs, Found, INFORMATION_SCHEMA, Source};
 use crate::bind::lookahead::{Columns, Lookahead};
-use crate::bind::{bind, information_schema, sequences, system};
+use crate::bind::{information_schema, sequences, system};
 use crate::desugar::same_names;
 use crate::optimize::functional_dependencies;
 use crate::options::limits::Limits;
-use crate::plan::{materialized_parts, point_series, rewrite, size, withs};
+use crate::passes;
+use crate::plan::{point_series, size, withs};
 use crate::scan::table::SwingTable;
 use crate::text::parameters::Params;
 use crate::text::{depth, parser, refused};
@@ -123,7 +124,7 @@ impl<'a> Planner<'a> {
     /// Resolves the names of a statement, and puts the engine's functions for those it knows under
     /// another name.
     pub fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
-        bind(self, statement)
+        passes::bind(self, statement)
     }
 
     /// Plans a statement whose names have been resolved and whose parameters are numbered.
@@ -149,9 +150,9 @@ impl<'a> Planner<'a> {
     }
 
     fn plan_stacked(&self, mut statement: ast::Statement) -> Result<LogicalPlan> {
-        // Queries that are made of what has been prepared join other tables than it did.
-        same_names::tell_tables_apart(&mut statement);
-        // Only a statement with groups is planned again, and so kept.
+        // A statement with GROUP BY is planned a second time if the engine has added keys to it
+        // that do not follow from those in the text: only a mark in the statement tells which keys
+        // were added. Few statements are; the others are planned once.
         let again = functional_dependencies::has_groups(&mut statement).then(|| statement.clone());
         let mut plan = self.plan_once(statement)?;
         if functional_dependencies::are_mistaken(&plan)? {
@@ -179,8 +180,7 @@ impl<'a> Planner<'a> {
         let types = types.collect::<Vec<_>>();
         let context = || PlannerContext::new().with_prepare_param_data_types(types.clone());
         let plan = withs::plan(&SqlToRel::new(self), statement, &context)?;
-        size::check(&plan, self.state)?;
-        Ok(rewrite::rewrite(materialized_parts::of_names(plan)?)?)
+        passes::rewrite_planned(plan, self.state)
     }
 
     /// The expression with values in the place of parameters.
@@ -321,6 +321,13 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// A query derived from a bound statement, such as the SELECT of an UPDATE, ready to be planned. It
+/// may join tables that the statement did not join, so tables of one name get aliases again.
+pub fn derived(mut query: ast::Statement) -> ast::Statement {
+    same_names::tell_tables_apart(&mut query);
+    query
+}
+
 /// A plan with values in the places for them.
 pub fn with_values(plan: LogicalPlan, params: &Params) -> Result<LogicalPlan> {
     if params.values().is_empty() {
@@ -370,13 +377,14 @@ impl Lookahead for Planner<'_> {
 
     fn columns_of(&self, mut query: ast::Statement) -> Result<Columns> {
         let unknown = |text: &str| Error::plan(format!("the columns of {text} are not known"));
-        // The queries of the WITH clause may ask for columns themselves, of those before them.
+        // The query goes through binding and planning as a statement of its own, and its result is
+        // kept. The queries of the WITH clause may ask for columns of those before them.
         let text = query.to_string();
         let known = self.columns.lock().get(&text).cloned();
         if let Some(known) = known {
             return known.ok_or_else(|| unknown(&text));
         }
-        // Whoever asks for them again meanwhile, to prepare this very query, gets no answer.
+        // A pass that asks for these columns while this very query is bound gets no answer.
         self.columns.lock().insert(text.clone(), None);
         let columns: Result<Columns> =
             self.prepare(&mut query).and_then(|()| self.plan(query)).map(|plan| {

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 
-use crate::disk::file::{DiskFile, KeptFile};
+use crate::arena::Arena;
 use crate::disk::held::{HeldLock, Taking};
 use crate::error::{Cause, IoError};
-use crate::io::arena::Arena;
+use crate::io::file::{DiskFile, KeptFile};
 use crate::io::{Choice, Engine, Pool, PoolQueue, RingQueue, choose};
-use crate::probe::DeviceProfile;
 use crate::process::{ProcessMark, random_u64};
+use crate::profile::DeviceProfile;
 use crate::storage::{
     Access, FileRef, IoResult, Locked, MAX_QUEUE_DEPTH, Queue, QueueOptions, Storage,
 };

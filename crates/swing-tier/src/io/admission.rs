@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::arena::{Arena, IoBuffer};
 use crate::error::Cause;
-use crate::io::arena::{Arena, IoBuffer};
 use crate::io::progress::{checked, failure};
 use crate::process::ProcessMark;
 use crate::storage::{Completion, Request};

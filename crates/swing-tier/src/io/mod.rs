@@ -2,8 +2,8 @@
 //! `ring` (io_uring) and `pool` (threads that call `pread` and `pwrite`).
 
 mod admission;
-pub(crate) mod arena;
 mod choose;
+pub(crate) mod file;
 mod pool;
 mod progress;
 mod ring;

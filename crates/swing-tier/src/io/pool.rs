@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::arena::{Arena, IoBuffer};
 use crate::io::admission::Admission;
-use crate::io::arena::{Arena, IoBuffer};
 use crate::io::progress::Moving;
 use crate::process::ProcessMark;
 use crate::storage::{Completion, Queue, Request};

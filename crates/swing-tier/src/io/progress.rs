@@ -3,8 +3,8 @@
 
 use std::os::unix::fs::FileExt;
 
-use crate::disk::DiskFile;
 use crate::error::{Cause, IoError};
+use crate::io::file::DiskFile;
 use crate::storage::{Direction, IoResult, Request};
 use crate::units::UNIT_BYTES;
 

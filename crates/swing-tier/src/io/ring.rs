@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
+use crate::arena::{Arena, IoBuffer};
 use crate::io::admission::Admission;
-use crate::io::arena::{Arena, IoBuffer};
 use crate::io::progress::{Moving, Next, checked};
 use crate::storage::{Completion, Direction, IoResult, Queue, Request};
 

@@ -69,7 +69,7 @@ impl Shared {
         self.reclaim();
         for _ in 0..MAX_FILES_A_RUN {
             let Some((file, usage)) = self.victim(dead_fraction) else { break };
-            total.moved_bytes += self.empty(&file)?;
+            total.moved_bytes += self.empty_file(&file)?;
             self.reclaim();
             if self.files.get(file.id).is_some() {
                 // Somebody still needs it: a lease, a batch under way.
@@ -94,7 +94,7 @@ impl Shared {
     }
 
     /// Moves all live pieces out of a file; returns their bytes.
-    fn empty(&self, file: &LogFile) -> Result<u64, CommitError> {
+    fn empty_file(&self, file: &LogFile) -> Result<u64, CommitError> {
         if lock(&self.live).manifest.iter().any(|piece| piece.file == file.id) {
             self.renew_manifest()?;
         }

@@ -5,7 +5,7 @@ use crate::log::codec::Reader;
 use crate::log::format::BlockHeader;
 use crate::log::root::Root;
 use crate::log::state::{Delta, State};
-use crate::probe::DeviceProfile;
+use crate::profile::DeviceProfile;
 
 /// Gives the bytes to the decoder that the first one names.
 ///

@@ -1,9 +1,9 @@
 //! How a log is opened, and its limits.
 
 use crate::error::OpenError;
-use crate::log::read::ReadCost;
+use crate::layout::Layout;
 use crate::log::stripe::Stripe;
-use crate::scan::Layout;
+use crate::profile::ReadCost;
 use crate::storage::{QueueOptions, Storage};
 use crate::units::{MAX_BLOCK_BYTES, UNIT_BYTES};
 
@@ -117,7 +117,7 @@ impl LogOptions {
                 "stripe_bytes has to be a multiple of 4096, up to 256 KiB",
             ));
         }
-        let long = |buffer: &crate::io::arena::BufferClass| {
+        let long = |buffer: &crate::arena::BufferClass| {
             buffer.count > 0 && u64::from(buffer.len) >= MAX_BLOCK_BYTES
         };
         if !self.queue.buffers.iter().any(long) {

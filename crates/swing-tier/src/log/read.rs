@@ -6,32 +6,9 @@ use std::sync::Arc;
 use crate::error::{Cause, Fault, IoError};
 use crate::log::files::LogFile;
 use crate::log::format::Piece;
+use crate::profile::ReadCost;
 use crate::storage::{Completion, Direction, Queue, Request};
 use crate::units::{UNIT_BYTES, round_down, round_up};
-
-/// What reading costs on a device. Pieces are read by one request if the bytes between them cost
-/// less than another request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadCost {
-    /// What one more request costs while many are in flight, in nanoseconds.
-    pub request_ns: u64,
-    /// What 1024 more bytes of a request cost, in nanoseconds.
-    pub kib_ns: u64,
-}
-
-impl Default for ReadCost {
-    /// A virtual disk: 15 us a request at depth 20, 2 GB/s. Gaps up to 30 KiB are read over.
-    fn default() -> Self {
-        ReadCost { request_ns: 15_000, kib_ns: 500 }
-    }
-}
-
-impl ReadCost {
-    /// The longest gap that is read over, in bytes.
-    pub fn longest_gap(&self) -> u64 {
-        (self.request_ns.saturating_mul(1024) / self.kib_ns.max(1)).min(1 << 20)
-    }
-}
 
 /// A piece to be read, and where its bytes go.
 pub(crate) struct Target<'a> {

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::arena::IoBuffer;
 use crate::error::{Cause, CommitError, Fault, IoError};
-use crate::io::arena::IoBuffer;
 use crate::log::files::{Files, LogFile, WriterClaim};
 use crate::log::format::{BlockHeader, HEADER_BYTES, Kind, MAX_PAYLOAD_BYTES, Piece, unit_of};
 use crate::log::queues::QueueGuard;

@@ -15,9 +15,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::disk::{Directory, DirectoryOptions, DiskFile};
+use crate::arena::BufferClass;
+use crate::disk::{Directory, DirectoryOptions};
 use crate::error::{Cause, IoError};
-use crate::io::arena::BufferClass;
+use crate::io::file::DiskFile;
 use crate::probe::Random;
 use crate::probe::device::{Device, Extent, place_in};
 use crate::probe::run::ProbeError;
@@ -237,7 +238,7 @@ impl Queue for NoQueue {
         0
     }
 
-    fn take_buffer(&mut self, _: usize) -> Option<crate::io::arena::IoBuffer> {
+    fn take_buffer(&mut self, _: usize) -> Option<crate::arena::IoBuffer> {
         None
     }
 

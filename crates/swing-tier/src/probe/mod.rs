@@ -23,20 +23,19 @@ mod device;
 mod file;
 mod json;
 mod period;
-mod profile;
 mod random;
 mod run;
 mod simulated;
 mod speed;
 mod sweep;
 
-pub use device::{Device, Extent};
-pub use file::{FileDevice, LEAST_PROBE_BYTES};
-pub use period::{Curve, Period, find_period};
-pub use profile::{
+pub use crate::profile::{
     DeviceId, DeviceProfile, Domains, Latency, MAX_CHUNK_BYTES, MAX_DOMAINS, PROFILE_NAME,
     ProfileError,
 };
+pub use device::{Device, Extent};
+pub use file::{FileDevice, LEAST_PROBE_BYTES};
+pub use period::{Curve, Period, find_period};
 pub use random::Random;
 pub use run::{ProbeError, ProbeOptions, Report, Stage, probe, probe_device};
 pub use simulated::{Model, SimulatedDevice};

@@ -11,9 +11,9 @@ use crate::io::Engine;
 use crate::probe::Random;
 use crate::probe::device::Device;
 use crate::probe::file::FileDevice;
-use crate::probe::profile::{DeviceId, DeviceProfile, Domains};
 use crate::probe::speed::{self, Speed};
 use crate::probe::sweep::{self, OffsetSweep, StrideSweep};
+use crate::profile::{DeviceId, DeviceProfile, Domains};
 use crate::storage::IoResult;
 
 /// The second step of offsets, in bytes: finds chunks up to 512 KiB, such as those of an array of

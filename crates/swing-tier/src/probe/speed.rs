@@ -8,11 +8,11 @@
 
 use std::time::Duration;
 
-use crate::log::ReadCost;
 use crate::probe::Random;
 use crate::probe::device::{Device, Extent, place_in};
 use crate::probe::period::median;
-use crate::probe::profile::Latency;
+use crate::profile::Latency;
+use crate::profile::ReadCost;
 use crate::storage::IoResult;
 use crate::units::{MAX_BLOCK_BYTES, UNIT_BYTES};
 

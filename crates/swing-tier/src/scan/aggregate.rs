@@ -16,8 +16,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use thiserror::Error;
 
+use crate::arena::IoBuffer;
 use crate::error::{Cause, Fault, ReadError};
-use crate::io::arena::IoBuffer;
 use crate::log::Lease;
 use crate::scan::lock::lock;
 use crate::scan::options::{Gather, Order, ScanOptions};

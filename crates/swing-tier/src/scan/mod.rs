@@ -28,7 +28,7 @@
 //! and `numbers` for aggregation inside of the workers; `stats`.
 
 mod aggregate;
-mod layout;
+mod locate;
 mod lock;
 mod numbers;
 mod options;
@@ -37,12 +37,12 @@ mod stats;
 mod stream;
 mod worker;
 
+pub use crate::layout::Layout;
 pub use aggregate::{Aggregate, AggregateError, Aggregated, Chunk};
-pub use layout::Layout;
 pub use numbers::{Avg, Count, Fold, Max, Min, Number, Numbers, Sum};
 pub use options::{
     Gather, MAX_LANES, MAX_RING_BYTES, MAX_SCAN_RECORDS, MAX_WORKERS, Order, ScanOptions,
 };
-pub(crate) use plan::{Item, Plan};
+
 pub use stats::ScanStats;
 pub use stream::{Part, Records, Scan};

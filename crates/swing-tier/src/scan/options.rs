@@ -1,8 +1,8 @@
 //! How a scan reads, and its limits.
 
-use crate::log::ReadCost;
-use crate::probe::DeviceProfile;
-use crate::scan::layout::Layout;
+use crate::layout::Layout;
+use crate::profile::DeviceProfile;
+use crate::profile::ReadCost;
 use crate::storage::MAX_QUEUE_DEPTH;
 use crate::units::{MAX_BLOCK_BYTES, round_down};
 

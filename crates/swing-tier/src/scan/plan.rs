@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::layout::Layout;
 use crate::log::files::LogFile;
 use crate::log::format::Piece;
-use crate::scan::layout::Layout;
 use crate::scan::options::{MAX_LANES, Order, ScanOptions};
 use crate::scan::stats::ScanStats;
 use crate::storage::MAX_QUEUE_DEPTH;
@@ -253,7 +253,7 @@ fn make_runs(items: &[Item], layout: Option<Layout>, options: &ScanOptions) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::ReadCost;
+    use crate::profile::ReadCost;
     use crate::units::{FileId, MAX_BLOCK_BYTES};
 
     fn item(file: u32, offset: u64, len: u32) -> Item {

@@ -19,8 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 
+use crate::arena::IoBuffer;
 use crate::error::{Cause, Fault, IoError, ReadError};
-use crate::io::arena::IoBuffer;
 use crate::log::Lease;
 use crate::process::ProcessMark;
 use crate::scan::aggregate::Chunk;

@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use crate::arena::{BufferClass, IoBuffer};
 use crate::error::{Cause, Fault, IoError, ReadError};
-use crate::io::arena::{BufferClass, IoBuffer};
 use crate::log::read::{check, too_short};
 use crate::scan::plan::{Cursor, Plan};
 use crate::scan::stats::Counters;

@@ -6,7 +6,6 @@ use crate::home::Home;
 use crate::interrupt;
 use crate::output::Printer;
 use crate::runner::Runner;
-use crate::shell::tell_if_new;
 use std::io::{self, IsTerminal, Read};
 
 /// Why a snapshot is not changed.
@@ -28,7 +27,6 @@ pub fn run(home: &Home, args: &SqlArgs) -> Outcome {
     let output = &args.output;
     let printer = Printer::stdout(output.mode, output.max_rows, output.timer, false);
     let mut runner = Runner::new(home, database, printer)?;
-    runner.dots = false;
     if runner.database.is_snapshot() && !args.scratch {
         runner.connection.set_read_only(LOST);
     }
@@ -37,7 +35,7 @@ pub fn run(home: &Home, args: &SqlArgs) -> Outcome {
     if args.share {
         runner.database.share()?;
     }
-    tell_if_new(home, &runner.database);
+    home.tell_if_new(&runner.database);
     Ok(())
 }
 

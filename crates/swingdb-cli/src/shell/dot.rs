@@ -158,7 +158,7 @@ fn open(runner: &mut Runner<'_>, name: Option<&str>) -> Outcome {
         Some(name) => runner.home.open(name)?,
         None => runner.home.private()?,
     };
-    super::tell_if_new(runner.home, &runner.database);
+    runner.home.tell_if_new(&runner.database);
     runner.move_to(database)?;
     if runner.printer.talkative {
         runner.printer.line(&super::what(runner.home, &runner.database))?;

@@ -28,6 +28,7 @@ pub fn start(home: &Home, args: &ShellArgs) -> Outcome {
     let output = &args.output;
     let printer = Printer::stdout(output.mode, output.max_rows, output.timer, interactive);
     let mut runner = Runner::new(home, database, printer)?;
+    runner.dots = Some(dot::run);
     if !interactive {
         interrupt::attach_once(&runner.connection);
     }
@@ -36,17 +37,8 @@ pub fn start(home: &Home, args: &ShellArgs) -> Outcome {
         (false, true) => follow(&mut runner, io::stdin().lock()),
         (false, false) => args.commands.iter().try_for_each(|text| runner.text(text)),
     };
-    tell_if_new(home, &runner.database);
+    home.tell_if_new(&runner.database);
     outcome
-}
-
-/// At the end of a session on a database that did not exist and does not now: its name was perhaps
-/// mistyped.
-pub fn tell_if_new(home: &Home, database: &Database) {
-    let Some(name) = database.name().filter(|_| database.is_new()) else { return };
-    let near = home.suggestion(name).map(|near| format!("; did you mean {near:?}?"));
-    let near = near.unwrap_or_default();
-    eprintln!("note: database {name:?} does not exist, and nothing was created in it{near}");
 }
 
 /// Runs what arrives, each statement as soon as it is complete: whoever writes into the pipe may

@@ -1,9 +1,9 @@
 //! JSON: one object a line, or one array of objects.
 //!
-//! Lines are cut and decoded in parallel like CSV records. The columns are those of a sample
-//! ([`shape`]): the members of its objects in the order in which they come, strings that are all
-//! dates or timestamps as such. What a row behind the sample has besides, or in another type, is an
-//! error ([`decode`]): it must not silently go astray.
+//! Lines are cut and decoded in parallel like CSV records. A sample gives the columns ([`shape`]):
+//! the members of its objects, in the order of their first appearance. A column of strings that
+//! are all dates or timestamps gets that type. A key, or a type, first seen after the sample is an
+//! error ([`decode`]), so that no value is dropped silently.
 
 pub(crate) mod decode;
 mod scanner;

@@ -118,7 +118,7 @@ impl Conversation {
             Message::Parse(parse) => self.parse(parse),
             Message::Bind(bind) => self.bind(bind),
             Message::Describe(describe) => self.describe(&describe),
-            Message::Execute(execute) => self.execute(&execute),
+            Message::Execute(execute) => self.execute_portal(&execute),
             Message::Close(close) => self.close_name(&close),
             _ => Err(Refusal::protocol("this message does not belong here").into()),
         }
@@ -346,7 +346,7 @@ impl Conversation {
         Ok(Some(rows.description()?))
     }
 
-    fn execute(&mut self, execute: &Execute) -> Result<(), Failure> {
+    fn execute_portal(&mut self, execute: &Execute) -> Result<(), Failure> {
         let name = execute.name.as_deref().unwrap_or_default();
         let mut portal = self.take_portal(name)?;
         if portal.sql.is_empty() {

@@ -11,12 +11,12 @@ use pgwire::messages::{
 };
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::listen::Shared;
 use crate::postgres::conversation::{Conversation, Failure};
 use crate::postgres::settings::Settings;
 use crate::postgres::sqlstate::Refusal;
 use crate::postgres::wire::{End, Wire};
 use crate::registry::{Full, Registration};
+use crate::shared::Shared;
 use crate::transport::Transport;
 
 /// How long a client has for all of its first messages.

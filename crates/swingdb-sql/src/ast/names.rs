@@ -1,10 +1,14 @@
 //! Names: their parts, what qualifies columns, and what the engine calls our catalog.
 
+use std::ops::ControlFlow;
+
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::{
-    Ident, JoinConstraint, JoinOperator, ObjectName, TableFactor,
+    BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, TableFactor, VisitorMut,
 };
 use swingdb_common::error::{Error, Result};
+
+use crate::ast::walk::walk_mut;
 
 /// The parts of a dotted name.
 pub fn parts(name: &ObjectName) -> Result<Vec<String>> {
@@ -38,6 +42,29 @@ pub fn quoted(name: &str) -> Ident {
 /// [`Catalogs::find_macro`](crate::bind::catalogs::Catalogs::find_macro) takes them.
 pub fn plain_parts(name: &ObjectName) -> Option<Vec<&str>> {
     name.0.iter().map(|part| part.as_ident().map(|ident| ident.value.as_str())).collect()
+}
+
+/// The name of a column that an expression without a name computes: its text. The parser is given
+/// the `->` of JSON as `#>` (see [`tokens`](crate::text::tokens)).
+pub(crate) fn written_name(expr: &Expr) -> String {
+    struct Arrows;
+    impl VisitorMut for Arrows {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::BinaryOp { op: op @ BinaryOperator::HashArrow, .. } = expr {
+                *op = BinaryOperator::Arrow;
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let text = expr.to_string();
+    if !text.contains("#>") {
+        return text;
+    }
+    let mut written = expr.clone();
+    // Never breaks, so the result says nothing.
+    let _ = walk_mut(&mut written, &mut Arrows);
+    written.to_string()
 }
 
 /// The name that qualifies the columns of a relation.

@@ -23,7 +23,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 use swingdb_files::table::is_file_function;
 
-use crate::ast::names::constraint_mut;
+use crate::ast::names::{constraint_mut, written_name};
 use crate::ast::walk::walk_mut;
 use crate::bind::columns::{Withs, names_of};
 use crate::bind::lookahead::Lookahead;
@@ -412,8 +412,7 @@ fn name_columns(items: &mut [SelectItem], alone: bool) {
                     Expr::Identifier(ident) => Some(ident.value.clone()),
                     _ => None,
                 };
-                // An arrow of JSON is another token to the parser.
-                let text = expr.to_string().replace(" #> ", " -> ");
+                let text = written_name(expr);
                 if let Some(column) = &column {
                     // Equal names of different tables may stand beside each other; a name without
                     // a table is that of the one column so named.

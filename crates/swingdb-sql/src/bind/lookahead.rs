@@ -2,7 +2,9 @@
 //!
 //! Names are resolved before a statement is planned. But which columns a subquery has, or what a
 //! constant expression is, only planning can tell. The planner stands above this stage, so it hands
-//! itself in.
+//! itself in. It takes such a query through binding and planning as a statement of its own, before
+//! the statement that holds it is bound any further. A view is planned the same way where it is
+//! named.
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Column, ScalarValue, TableReference};

@@ -12,10 +12,11 @@
 //!   in two of them it is ambiguous. A column goes before a name that the SELECT list gives, but in
 //!   ORDER BY that name goes first.
 //!
-//! Columns of stored and registered tables and of views are known. Those of WITH queries, of
-//! subqueries and of files are asked of the planner, in a second walk, where it matters: where a
-//! plain name may be one of them, and the statement spells that name in several ways. Where they
-//! cannot be known, plain names are left to the other passes.
+//! The catalogs know the columns of stored and registered tables and of views. The planner is asked
+//! for those of WITH queries, subqueries and files, in a second walk, and only if a plain name may
+//! be one of them and the statement spells that name in several ways. The planner binds and plans
+//! such a query as a statement of its own (see [`Lookahead`]). Where the columns cannot be known,
+//! plain names are left to the other passes.
 
 pub(crate) mod spellings;
 

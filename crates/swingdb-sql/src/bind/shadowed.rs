@@ -1,10 +1,10 @@
-//! Relations of a subquery that hide ones of the query around it.
+//! Renames subquery relations that shadow outer ones.
 //!
-//! In `SELECT ... FROM t WHERE a IN (SELECT b FROM s AS t WHERE ...)` the inner `t` is another than
-//! the outer one. The query engine makes one join of both queries, in which columns of either are
-//! called `t.a`, and takes one for the other. So, in the syntax tree, an inner relation that hides
-//! an outer one gets a name that no other has, and what speaks of it says that name. A column that
-//! the inner one does not have is the outer one's, as in DuckDB.
+//! In `SELECT ... FROM t WHERE a IN (SELECT b FROM s AS t WHERE ...)` the inner `t` shadows the
+//! outer one. The query engine makes one join of both queries. Columns of both are called `t.a` in
+//! that join, and the engine mixes them up. So an inner relation that shadows an outer one gets a
+//! unique name in the syntax tree, and references to it use that name. A column that the inner
+//! relation does not have is the outer one's, as in DuckDB.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

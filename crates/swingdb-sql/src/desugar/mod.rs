@@ -74,8 +74,7 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, Interval,
     LimitClause, ObjectName, OrderByExpr, Query, Select, SelectItem, SetExpr, Statement, Subscript,
-    TableAlias, TableFactor, TableWithJoins, TypedString, UnaryOperator, Value, VisitorMut,
-    visit_expressions,
+    TableFactor, TableWithJoins, TypedString, UnaryOperator, Value, VisitorMut, visit_expressions,
 };
 use swingdb_common::error::{Error, Result};
 use swingdb_common::types::arrow_types::enum_type;
@@ -157,20 +156,11 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        let refused = match factor {
-            TableFactor::NestedJoin { table_with_joins, .. } => {
-                let result = asof::mark_nested(table_with_joins);
-                return self.keep(result);
-            }
-            TableFactor::Table { alias: Some(alias), .. } if is_word(alias, "positional") => {
-                "POSITIONAL JOIN; join on row_number() OVER ()"
-            }
-            _ => {
-                let result = sample::rewrite(factor);
-                return self.keep(result);
-            }
+        let result = match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => asof::mark_nested(table_with_joins),
+            _ => sample::rewrite(factor),
         };
-        self.keep(Err(Error::unsupported(refused)))
+        self.keep(result)
     }
 
     /// `-2 ^ 2` is 4: the sign belongs to the 2, though the parser reads the power first. The sign
@@ -251,12 +241,6 @@ fn is_literal(expr: &Expr) -> bool {
         Expr::Array(array) => array.elem.iter().all(is_literal),
         _ => false,
     }
-}
-
-/// Whether a word that the parser took for the alias of a table is one of a kind of join.
-fn is_word(alias: &TableAlias, word: &str) -> bool {
-    let name = &alias.name;
-    !alias.explicit && name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word)
 }
 
 fn expression(expr: &Expr) -> Result<Option<Expr>> {
@@ -609,12 +593,6 @@ mod tests {
             "VALUES (CAST('1e3' AS DOUBLE), 1.5), \
              (CAST(-2.5 AS DOUBLE), [1, CAST(0.5 AS DOUBLE), -CAST('1e3' AS DOUBLE)])"
         );
-    }
-
-    #[test]
-    fn words_that_are_no_aliases() {
-        assert!(rewritten("SELECT * FROM t POSITIONAL JOIN s").is_err());
-        assert!(rewritten("SELECT * FROM t AS positional JOIN s ON true").is_ok());
     }
 
     #[test]

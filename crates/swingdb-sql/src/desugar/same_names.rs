@@ -15,7 +15,9 @@ use datafusion::sql::sqlparser::ast::{
 use crate::ast::walk::walk_mut;
 use crate::ast::{build, names};
 
-/// Gives tables aliases that have the name of another in the same FROM clause.
+/// Gives tables aliases that have the name of another in the same FROM clause. Binding does it
+/// once. A query derived from a bound statement may join more tables, and so passes again
+/// ([`derived`](crate::planner::derived)).
 pub(crate) fn tell_tables_apart(statement: &mut Statement) {
     // Never breaks, so the result says nothing.
     let _ = walk_mut(statement, &mut Homonyms::default());

@@ -31,11 +31,6 @@ use crate::optimize::rule::OwnRule;
 /// Takes back what the engine has derived wrongly, before the rules that rely on it.
 pub(crate) const DEPENDENCIES: OwnRule = OwnRule::of_plan("dependencies", with_sound_dependencies);
 
-/// Whether a rule of the engine relies on what determines rows.
-pub(crate) fn matter_to(rule: &str) -> bool {
-    matches!(rule, "eliminate_join" | "eliminate_duplicated_expr" | "optimize_projections")
-}
-
 fn with_sound_dependencies(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !are_mistaken(&plan)? {
         return Ok(Transformed::no(plan));

@@ -16,6 +16,7 @@ pub(crate) mod not_in;
 pub(crate) mod offset_sums;
 pub(crate) mod rule;
 pub(crate) mod steps;
+pub(crate) mod turns;
 pub(crate) mod unseen_order;
 
 use datafusion::common::tree_node::Transformed;

@@ -17,14 +17,9 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 #[derive(Debug)]
 pub(crate) struct FromStatistics(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
-impl FromStatistics {
-    /// The name of the rule, its own and that of the one it stands for.
-    pub(crate) const NAME: &str = "aggregate_statistics";
-}
-
 impl PhysicalOptimizerRule for FromStatistics {
     fn name(&self) -> &str {
-        Self::NAME
+        self.0.name()
     }
 
     fn schema_check(&self) -> bool {

@@ -37,19 +37,14 @@ pub(crate) struct HandDown {
 }
 
 impl HandDown {
-    /// The rule in place of an engine's rule, if that is one this knows better.
-    pub(crate) fn instead_of(rule: &str) -> Option<Self> {
-        let (phase, name) = match rule {
-            "FilterPushdown" => (FilterPushdownPhase::Pre, "FilterPushdown"),
-            "FilterPushdown(Post)" => (FilterPushdownPhase::Post, "FilterPushdown(Post)"),
-            _ => return None,
-        };
-        Some(Self { phase, name })
+    /// In place of the engine's rule that hands down what the plan says.
+    pub(crate) fn of_plan() -> Self {
+        Self { phase: FilterPushdownPhase::Pre, name: "FilterPushdown" }
     }
 
-    /// Whether this is the rule that hands down what becomes known while a query runs.
-    pub(crate) fn is_last(&self) -> bool {
-        self.phase == FilterPushdownPhase::Post
+    /// In place of the engine's rule that hands down what becomes known while a query runs.
+    pub(crate) fn of_running() -> Self {
+        Self { phase: FilterPushdownPhase::Post, name: "FilterPushdown(Post)" }
     }
 
     /// Offers conditions, in the columns of `node`, to it and all below it.

@@ -25,14 +25,9 @@ type Plan = Arc<dyn ExecutionPlan>;
 #[derive(Debug)]
 pub(crate) struct LostOrder(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
-impl LostOrder {
-    /// The name of the rule, its own and that of the one it stands for.
-    pub(crate) const NAME: &str = "SanityCheckPlan";
-}
-
 impl PhysicalOptimizerRule for LostOrder {
     fn name(&self) -> &str {
-        Self::NAME
+        self.0.name()
     }
 
     fn schema_check(&self) -> bool {

@@ -40,14 +40,9 @@ type Plan = Arc<dyn ExecutionPlan>;
 #[derive(Debug)]
 pub(crate) struct SettledOrder(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
-impl SettledOrder {
-    /// The name of the rule, its own and that of the one it stands for.
-    pub(crate) const NAME: &str = "EnsureRequirements";
-}
-
 impl PhysicalOptimizerRule for SettledOrder {
     fn name(&self) -> &str {
-        Self::NAME
+        self.0.name()
     }
 
     fn schema_check(&self) -> bool {

@@ -1,4 +1,9 @@
-//! `ASOF JOIN` and `POSITIONAL JOIN`, as kinds of joins that the parser takes.
+//! `ASOF JOIN` and `POSITIONAL JOIN`, rewritten into kinds of joins that the parser knows.
+//!
+//! The parser knows neither. Before it runs, `ASOF JOIN` becomes `GLOBAL JOIN`, and `POSITIONAL
+//! JOIN` becomes `GLOBAL CROSS JOIN`: ClickHouse's word, which nothing else here uses. Later passes
+//! read the mark ([`desugar::asof`](crate::desugar::asof),
+//! [`bind::positional`](crate::bind::positional)).
 
 use std::fmt::Display;
 use std::ops::ControlFlow;

@@ -63,33 +63,69 @@ fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<Statements> {
     }
 }
 
-/// Refuses clauses that nobody would carry out.
-fn refuse_unread(statement: &mut Parsed) -> Result<()> {
-    match statement {
-        Parsed::Sql(statement) => clauses::check(statement.as_mut()),
+/// A syntax tree of any kind.
+trait Tree {
+    /// Refuses clauses that nobody would carry out.
+    fn check(&mut self) -> Result<()>;
+
+    /// Writes collations out, and makes the tree flat where its shape has no meaning.
+    fn settle(&mut self, collates: bool) -> Result<()>;
+}
+
+impl<T: VisitMut> Tree for T {
+    fn check(&mut self) -> Result<()> {
+        clauses::check(self)
+    }
+
+    fn settle(&mut self, collates: bool) -> Result<()> {
+        settled(self, collates)
+    }
+}
+
+/// All syntax trees that a statement holds.
+fn trees(parsed: &mut Parsed) -> Vec<&mut dyn Tree> {
+    match parsed {
+        Parsed::Sql(statement) | Parsed::Own(Own::ForceView(statement)) => {
+            vec![statement.as_mut()]
+        }
         Parsed::Explain(explain) => match explain.statement.as_mut() {
-            DfStatement::Statement(statement) => clauses::check(statement.as_mut()),
-            _ => Ok(()),
+            DfStatement::Statement(statement) => vec![statement.as_mut()],
+            _ => Vec::new(),
         },
         Parsed::Copy(copy) => match &mut copy.what {
-            crate::text::statement::What::To(query) => clauses::check(query.as_mut()),
-            crate::text::statement::What::TableTo { .. }
-            | crate::text::statement::What::From { .. } => Ok(()),
+            What::To(query) | What::TableTo { query, .. } => vec![query.as_mut()],
+            What::From { .. } => Vec::new(),
         },
-        Parsed::Own(Own::SummarizeQuery { query }) => clauses::check(query.as_mut()),
-        Parsed::Own(Own::SetVariable { name: _, value }) => clauses::check(value.as_mut()),
-        Parsed::Own(Own::ForceView(statement)) => clauses::check(statement.as_mut()),
+        Parsed::External(create) => vec![&mut create.columns],
+        Parsed::Own(Own::SummarizeQuery { query }) => vec![query.as_mut()],
+        Parsed::Own(Own::SetVariable { name: _, value }) => vec![value.as_mut()],
         Parsed::Own(Own::CreateType(create)) => match &mut create.what {
-            Named::EnumOf(query) => clauses::check(query.as_mut()),
-            Named::Type(_) => Ok(()),
+            Named::EnumOf(query) => vec![query.as_mut()],
+            Named::Type(_) => Vec::new(),
         },
-        Parsed::Own(Own::CreateMacro(create)) => create.bodies().try_for_each(|body| match body {
-            Body::Expr(expr) => clauses::check(expr.as_mut()),
-            Body::Query(query) => clauses::check(query.as_mut()),
-        }),
-        Parsed::External(create) => clauses::define::check_external(create),
-        Parsed::Reset(_) | Parsed::Own(_) => Ok(()),
+        Parsed::Own(Own::CreateMacro(create)) => {
+            let mut trees: Vec<&mut dyn Tree> = Vec::new();
+            for variant in &mut create.variants {
+                for parameter in &mut variant.parameters {
+                    trees.push(&mut parameter.default);
+                }
+                match &mut variant.body {
+                    Body::Expr(expr) => trees.push(expr.as_mut()),
+                    Body::Query(query) => trees.push(query.as_mut()),
+                }
+            }
+            trees
+        }
+        Parsed::Own(_) | Parsed::Reset(_) => Vec::new(),
     }
+}
+
+/// Refuses clauses that nobody would carry out.
+fn refuse_unread(parsed: &mut Parsed) -> Result<()> {
+    if let Parsed::External(create) = parsed {
+        clauses::define::check_external(create)?;
+    }
+    trees(parsed).into_iter().try_for_each(|tree| tree.check())
 }
 
 /// Parses the text of a view.
@@ -259,39 +295,7 @@ fn parse_attached(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
 
 /// Writes collations out, and makes trees flat where their shape has no meaning.
 pub(crate) fn settle_parsed(parsed: &mut Parsed, collates: bool) -> Result<()> {
-    match parsed {
-        Parsed::Sql(statement) => settled(statement.as_mut(), collates),
-        Parsed::Explain(explain) => match explain.statement.as_mut() {
-            DfStatement::Statement(statement) => settled(statement.as_mut(), collates),
-            _ => Ok(()),
-        },
-        Parsed::Copy(copy) => match &mut copy.what {
-            What::To(query) | What::TableTo { query, .. } => settled(query.as_mut(), collates),
-            What::From { .. } => Ok(()),
-        },
-        Parsed::External(create) => settled(&mut create.columns, collates),
-        Parsed::Own(Own::SummarizeQuery { query }) => settled(query.as_mut(), collates),
-        Parsed::Own(Own::SetVariable { name: _, value }) => settled(value.as_mut(), collates),
-        Parsed::Own(Own::ForceView(statement)) => settled(statement.as_mut(), collates),
-        Parsed::Own(Own::CreateType(create)) => match &mut create.what {
-            Named::EnumOf(query) => settled(query.as_mut(), collates),
-            Named::Type(_) => Ok(()),
-        },
-        Parsed::Own(Own::CreateMacro(create)) => {
-            for variant in &mut create.variants {
-                variant
-                    .parameters
-                    .iter_mut()
-                    .try_for_each(|given| settled(&mut given.default, collates))?;
-                match &mut variant.body {
-                    Body::Expr(expr) => settled(expr.as_mut(), collates)?,
-                    Body::Query(query) => settled(query.as_mut(), collates)?,
-                }
-            }
-            Ok(())
-        }
-        Parsed::Own(_) | Parsed::Reset(_) => Ok(()),
-    }
+    trees(parsed).into_iter().try_for_each(|tree| tree.settle(collates))
 }
 
 fn settled<T: VisitMut>(tree: &mut T, collates: bool) -> Result<()> {

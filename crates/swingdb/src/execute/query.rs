@@ -13,7 +13,7 @@ use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::optimized::{bound, is_quick, optimized};
 use swingdb_sql::plan::materialized_parts::is_volatile;
-use swingdb_sql::planner::{Planner, with_values};
+use swingdb_sql::planner::{Planner, derived, with_values};
 use swingdb_sql::scan::named::{with_names, with_tables};
 use swingdb_sql::scan::source::rows_to_scan;
 use swingdb_sql::text::parameters::{Numbering, Params};
@@ -118,7 +118,7 @@ pub(crate) fn rows_of_change(
     }
     let (view, engine) = (session.view()?, session.engine()?);
     let planner = Planner::new(&view, &engine).with_params(params);
-    let plan = planner.plan_for(query)?;
+    let plan = planner.plan_for(derived(query))?;
     check(plan.schema())?;
     if let (Some(source), Some(conditions)) = (source, conditions)
         && planner.is_repeatable()

@@ -48,7 +48,7 @@ use swingdb_sql::bind::catalogs::{Catalogs, Found, Source, match_name};
 use swingdb_sql::engine;
 use swingdb_sql::options::bar::ProgressBar;
 use swingdb_sql::options::limits::Limits;
-use swingdb_sql::planner::{Answers, Planner};
+use swingdb_sql::planner::{Answers, Planner, derived};
 use swingdb_sql::text::depth;
 use swingdb_sql::text::parameters::{Numbering, Params};
 use swingdb_sql::text::statement::Statements;
@@ -355,7 +355,7 @@ impl Session {
         }
     }
 
-    /// Plans a statement whose parameters are numbered and whose names are resolved, against what
+    /// Plans a query derived from a bound statement, whose parameters are numbered, against what
     /// the session sees now.
     pub(crate) fn plan(&self, statement: &ast::Statement, params: &Params) -> Result<LogicalPlan> {
         self.plan_with(statement, params, &[])
@@ -374,7 +374,7 @@ impl Session {
             view.extra.insert(name.clone(), Arc::new(table));
         }
         let engine = self.engine()?;
-        Planner::new(&view, &engine).with_params(params).plan(statement.clone())
+        Planner::new(&view, &engine).with_params(params).plan(derived(statement.clone()))
     }
 
     /// Starts a plan.

@@ -12,7 +12,7 @@ use swingdb_common::error::{Error, Result};
 use swingdb_store::{MacroKind, MacroVariant};
 
 use crate::ast::build;
-use crate::ast::names::plain_parts;
+use crate::ast::names::{plain_parts, written_name};
 use crate::ast::walk::{rewrite_own_exprs, walk_mut};
 use crate::bind::catalogs::{Catalogs, FoundMacro};
 use crate::bind::columns::is_columns;
@@ -120,7 +120,7 @@ impl<'a> Expander<'a> {
         let mut has_columns = false;
         rewrite_own_exprs(&mut expr.clone(), &mut |part| has_columns |= is_columns(part));
         if !has_columns && self.calls(expr) {
-            let text = expr.to_string().replace(" #> ", " -> ");
+            let text = written_name(expr);
             let alias = Ident::with_quote('"', text);
             let expr = std::mem::replace(expr, build::null());
             *item = SelectItem::ExprWithAlias { expr, alias };

@@ -1,6 +1,6 @@
 //! Where the domains of a device lie in a file.
 
-use crate::probe::DeviceProfile;
+use crate::profile::DeviceProfile;
 use crate::units::{MAX_BLOCK_BYTES, UNIT_BYTES};
 
 /// How a device spreads bytes over its domains: as RAID 0 does, unit after unit.
