@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::on_disk;
-use filter::{become_nobody, forbid, in_child, limit};
+use filter::{become_nobody, forbid, give_up_privileges, in_child, limit};
 use mount::{Mount, is_root};
 use swing_heap::{Handle, HeapError, HeapOptions, ObjectHeap};
 use swing_tier::{Cause, OpenError};
@@ -113,9 +113,7 @@ fn limits_on_files_and_locked_memory_lose_nothing() {
     in_child(|| {
         if is_root() {
             // Root is not held to the limits.
-            let all = std::fs::Permissions::from_mode(0o777);
-            std::fs::set_permissions(folder.path(), all).unwrap();
-            become_nobody();
+            give_up_privileges();
         }
         limit(libc::RLIMIT_MEMLOCK, 0);
         let path = folder.path().join("heap");

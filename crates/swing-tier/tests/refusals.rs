@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::filter::{become_nobody, forbid, in_child, limit};
+use common::filter::{become_nobody, forbid, give_up_privileges, in_child, limit};
 use common::model::{Model, random_commit, seen, small_options};
 use common::mount::{Mount, is_root};
 use swing_tier::storage::Storage;
@@ -191,9 +191,7 @@ fn without_locked_memory_or_descriptors_a_log_is_used_or_refused() {
     in_child(move || {
         // Root is not held to the limit.
         if is_root() {
-            let mode = std::fs::Permissions::from_mode(0o777);
-            std::fs::set_permissions(&path, mode).unwrap();
-            become_nobody();
+            give_up_privileges();
         }
         limit(libc::RLIMIT_MEMLOCK, 0);
         let path = path.join("log");

@@ -25,7 +25,7 @@ use crate::analyze::equality::keys::{Equality, settle_again};
 use crate::analyze::lambda_types::LambdaTypes;
 use crate::analyze::settled::Settled;
 use crate::bind::functions::template::Known;
-use crate::bind::functions::{clauses, once, ordered_windows};
+use crate::bind::functions::{clauses, null_treatment, once, ordered_windows};
 use crate::bind::lookahead::Lookahead;
 use crate::bind::{
     array_queries, by_name, columns, functions, identifiers, macros, method_calls, pivots,
@@ -118,6 +118,11 @@ pub(crate) fn physical_rules() -> Result<Vec<PhysicalRule>> {
 
 /// What binding does to the syntax tree.
 pub(crate) const BINDING: &[BindPass] = &[
+    BindPass {
+        file: "bind/functions/null_treatment",
+        why: "IGNORE NULLS goes to the call that it is written in, before calls are rewritten.",
+        run: null_treatment::hand_out,
+    },
     BindPass {
         file: "bind/method_calls",
         why: "x.f() becomes f(x) first, since f may be a macro.",

@@ -16,6 +16,7 @@ pub mod ordered_windows;
 pub mod picked;
 pub mod quantile_groups;
 pub mod quantiles;
+pub mod recomputed;
 pub mod sliding;
 pub mod sum;
 pub mod sum_groups;

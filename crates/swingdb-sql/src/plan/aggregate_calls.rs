@@ -17,6 +17,7 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr, WindowFunctionDefinition};
 use swingdb_functions::aggregates::given::is_given;
+use swingdb_functions::aggregates::recomputed::in_moving_frames;
 
 /// Aggregates whose answers depend on the order of the rows; those of programs may.
 const IN_ORDER: &[&str] =
@@ -48,7 +49,11 @@ impl ExprPlanner for Aggregates {
     fn plan_window(&self, mut call: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
         check_count(call.func_def.name(), call.args.len())?;
         if let WindowFunctionDefinition::AggregateUDF(function) = &call.func_def {
-            give_types(&Arc::clone(function), &mut call.args);
+            give_types(function, &mut call.args);
+            if !is_given(function) && !call.window_frame.start_bound.is_unbounded() {
+                let moving = in_moving_frames(Arc::clone(function));
+                call.func_def = WindowFunctionDefinition::AggregateUDF(moving);
+            }
         }
         Ok(PlannerResult::Original(call))
     }

@@ -5,6 +5,7 @@
 //! has under that name is never rewritten.
 
 pub(crate) mod clauses;
+pub(crate) mod null_treatment;
 pub(crate) mod once;
 pub(crate) mod ordered_windows;
 pub(crate) mod template;
