@@ -217,3 +217,30 @@ fn without_locked_memory_or_descriptors_a_log_is_used_or_refused() {
         same.unwrap() && second.is_err()
     });
 }
+
+#[test]
+fn descriptors_that_the_program_closes_touch_no_file_of_its_own() {
+    let folder = common::on_disk();
+    in_child(|| {
+        let log = Log::create(directory(&folder.path().join("log")), small_options()).unwrap();
+        let mut model = Model::default();
+        let mut random = fastrand::Rng::with_seed(11);
+        (0..20).for_each(|_| assert!(random_commit(&log, &mut model, &mut random).is_ok()));
+        assert_eq!(seen(&log), model);
+        // SAFETY: as a program does that becomes a daemon.
+        assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);
+        let path = |number| folder.path().join(format!("own-{number}"));
+        let own: Vec<std::fs::File> = (0..64)
+            .map(|number| {
+                std::fs::write(path(number), "mine").unwrap();
+                std::fs::File::options().read(true).write(true).open(path(number)).unwrap()
+            })
+            .collect();
+        // The first change says why; then the log has to be opened again.
+        let error = (0..20).find_map(|_| grow(&log, &mut model, &mut random).err());
+        assert!(error.is_none_or(|error| error.to_string().contains("closed")));
+        drop(log);
+        own.iter().all(|file| file.metadata().is_ok_and(|data| data.len() == 4))
+            && (0..64).all(|number| std::fs::read(path(number)).is_ok_and(|text| text == b"mine"))
+    });
+}

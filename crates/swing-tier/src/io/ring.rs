@@ -11,7 +11,8 @@
 //!
 //! **A ring that is forbidden later.** A program may give itself a filter of system calls after the
 //! ring was made. Then the kernel has not seen what still lies in the submission queue, and this
-//! thread moves those bytes itself, as it does for all later requests.
+//! thread moves those bytes itself, as it does for all later requests. The same goes for a ring
+//! whose descriptor the program has closed with others; what has its number since is not closed.
 //!
 //! **Registration** pins the arena once, and spares each request the look-up of its pages. Where
 //! the limit on locked memory forbids it (`ENOMEM`), requests name plain addresses instead.
@@ -137,9 +138,10 @@ impl RingQueue {
                 Ok(_) => {}
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => std::thread::yield_now(),
-                    Some(libc::EPERM | libc::EACCES | libc::ENOSYS) if self.is_all_ours() => {
-                        self.forbidden = true;
-                    }
+                    Some(
+                        libc::EPERM | libc::EACCES | libc::ENOSYS // Forbidden.
+                        | libc::EBADF | libc::EOPNOTSUPP | libc::ENXIO, // Closed by the program.
+                    ) if self.is_all_ours() => self.forbidden = true,
                     _ => return Err(error),
                 },
             }
@@ -154,6 +156,12 @@ impl RingQueue {
     fn is_all_ours(&mut self) -> bool {
         let waiting = self.ring.submission().len();
         waiting == self.slots.iter().flatten().count()
+    }
+
+    /// Whether the ring's number still belongs to a ring. The program may have closed it.
+    fn is_open(&self) -> bool {
+        let link = std::fs::read_link(format!("/proc/self/fd/{}", self.ring.as_raw_fd()));
+        link.is_ok_and(|link| link.as_os_str() == "anon_inode:[io_uring]")
     }
 
     /// Moves the bytes of a request in flight, without the ring.
@@ -216,7 +224,7 @@ impl Queue for RingQueue {
 
     fn describe(&self) -> String {
         if self.forbidden {
-            return "pread and pwrite, since io_uring was forbidden".to_owned();
+            return "pread and pwrite, since io_uring was forbidden or closed".to_owned();
         }
         let how = if self.registered { "registered buffers" } else { "unregistered buffers" };
         format!("io_uring, {how}")
@@ -227,8 +235,10 @@ impl Drop for RingQueue {
     fn drop(&mut self) {
         if self.admission.is_stale() {
             // The ring's memory is not mapped here (`dontfork`), so it must not be unmapped.
-            // SAFETY: the child's copy of the descriptor; nothing uses it afterwards.
-            unsafe { libc::close(self.ring.as_raw_fd()) };
+            if self.is_open() {
+                // SAFETY: the child's copy of the descriptor; nothing uses it afterwards.
+                unsafe { libc::close(self.ring.as_raw_fd()) };
+            }
             return;
         }
         loop {
@@ -239,9 +249,13 @@ impl Drop for RingQueue {
                 Err(_) => return,
             }
         }
-        // SAFETY: neither is used afterwards; no request is in flight.
+        let is_open = self.is_open();
+        // SAFETY: neither is used afterwards; no request is in flight. A ring whose number belongs
+        // to something else is leaked, since dropping it would close that.
         unsafe {
-            ManuallyDrop::drop(&mut self.ring);
+            if is_open {
+                ManuallyDrop::drop(&mut self.ring);
+            }
             ManuallyDrop::drop(&mut self.slots);
         }
     }
