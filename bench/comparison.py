@@ -43,8 +43,8 @@ WHY = (
     ("dml", "DELETE, one row", "planning, in DataFusion, is most of it"),
     ("dml", "", "nothing is changed in place, since snapshots may see it: touched columns are "
      "written anew"),
-    ("short", "", "planning of each new text; rows are found by two searches in sorted segments, where DuckDB "
-     "has an index"),
+    ("short", "", "planning of each new text; rows are found by two searches in sorted segments, "
+     "where DuckDB has an index"),
     ("tpch", "q11", "a small query, whose planning counts"),
     ("tpch", "", "it computes and adds much; DuckDB's aggregation is faster there"),
     ("sql-tpch", "", "planning counts in small queries; others compute and add much"),
