@@ -23,16 +23,24 @@ KINDS = {
 }
 
 
-def columns(count: int) -> str:
-    return ", ".join(f"k{at}" for at in range(count))
+def columns(types: list[str]) -> tuple[str, str]:
+    """The names of key columns, and their definitions."""
+    names = [f"k{at}" for at in range(len(types))]
+    defined = (f"{name} {kind}" for name, kind in zip(names, types, strict=True))
+    return ", ".join(names), ", ".join(defined)
+
+
+def given_rows(types: list[str], rows: list[tuple]) -> tuple[pa.Table, str]:
+    """Rows as a table, and what to SELECT from it so that the columns have these types."""
+    arrays = [pa.array([row[at] for row in rows]) for at in range(len(types))]
+    table = pa.table(arrays, names=[f"c{at}" for at in range(len(types))])
+    return table, ", ".join(f"c{at}::{kind}" for at, kind in enumerate(types))
 
 
 def fill(con: swingdb.Connection, table: str, types: list[str], rows: list[tuple]) -> None:
     """Inserts keys, and behind them a number."""
-    arrays = [pa.array([row[at] for row in rows]) for at in range(len(types) + 1)]
-    given = pa.table(arrays, names=[f"c{at}" for at in range(len(arrays))])
-    casts = [f"c{at}::{kind}" for at, kind in enumerate([*types, "BIGINT"])]
-    con.execute(f"INSERT INTO {table} SELECT {', '.join(casts)} FROM given")
+    given, casts = given_rows([*types, "BIGINT"], rows)
+    con.execute(f"INSERT INTO {table} SELECT {casts} FROM given")
 
 
 def all_rows(con: swingdb.Connection, table: str) -> set[tuple]:
@@ -43,8 +51,7 @@ def all_rows(con: swingdb.Connection, table: str) -> set[tuple]:
 @pytest.mark.parametrize(("parents", "children"), [(40, 4_000), (60_000, 30), (50_000, 70_000)])
 def test_references(rng: random.Random, kind: str, parents: int, children: int) -> None:
     types, make = KINDS[kind]
-    names = columns(len(types))
-    defined = ", ".join(f"k{at} {of}" for at, of in enumerate(types))
+    names, defined = columns(types)
     con = swingdb.connect()
     con.execute(f"CREATE TABLE p ({defined}, v BIGINT, PRIMARY KEY ({names}))")
     con.execute(f"CREATE TABLE c ({defined}, v BIGINT, FOREIGN KEY ({names}) REFERENCES p)")
@@ -80,17 +87,14 @@ def test_references(rng: random.Random, kind: str, parents: int, children: int) 
 @pytest.mark.parametrize(("before", "given"), [(40, 4_000), (50_000, 30), (40_000, 50_000)])
 def test_on_conflict(rng: random.Random, kind: str, before: int, given: int) -> None:
     types, make = KINDS[kind]
-    names = columns(len(types))
-    defined = ", ".join(f"k{at} {of}" for at, of in enumerate(types))
+    names, defined = columns(types)
     con = swingdb.connect()
     con.execute(f"CREATE TABLE t ({defined}, v BIGINT, PRIMARY KEY ({names}))")
     state = {make(number): 0 for number in rng.sample(range(60_000), before)}
     fill(con, "t", types, [(*key, value) for key, value in state.items()])
     for value in (1, 2):
         new = [make(number) for number in rng.sample(range(60_000), given)]
-        arrays = [pa.array([key[at] for key in new]) for at in range(len(types))]
-        rows = pa.table(arrays, names=[f"c{at}" for at in range(len(types))])
-        casts = ", ".join(f"c{at}::{of}" for at, of in enumerate(types))
+        rows, casts = given_rows(types, new)
         con.execute(
             f"INSERT INTO t SELECT {casts}, {value} FROM rows "
             f"ON CONFLICT ({names}) DO UPDATE SET v = excluded.v + t.v * 10",
