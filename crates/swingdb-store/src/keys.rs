@@ -83,10 +83,19 @@ fn mixed(key: &[u8]) -> u64 {
     hash ^ (hash >> 31)
 }
 
-/// Which of `2^bits` shards a hash belongs to: by bits that a hash table in the shard makes little
-/// use of (hashbrown takes the highest seven and the lowest ones).
-pub(super) fn shard_of(hash: u64, bits: u32) -> usize {
-    (hash >> 40) as usize & ((1 << bits) - 1)
+/// Shards of a table of hashes.
+pub(super) const SHARDS: usize = 16;
+
+/// Which shard a hash belongs to: by bits that a hash table in the shard makes little use of
+/// (hashbrown takes the highest seven and the lowest ones).
+pub(super) fn shard_of(hash: u64) -> usize {
+    (hash >> 40) as usize % SHARDS
+}
+
+/// What a hash table of so many entries takes: of eight places seven are used at most, each with a
+/// byte beside it.
+pub(super) fn table_bytes<Entry>(entries: usize) -> usize {
+    (entries * 8 / 7 + 1).next_power_of_two() * (size_of::<Entry>() + 1)
 }
 
 impl Form {

@@ -12,16 +12,12 @@ use swingdb_common::error::Result;
 use swingdb_common::runtime::cancel::go_on;
 use swingdb_common::runtime::memory::{Part, Taken};
 
-use super::keys::{Keys, shard_of};
+use super::keys::{Keys, SHARDS, shard_of, table_bytes};
 use super::parallel::in_parallel;
 use super::rowids::RowId;
 use super::segment::Segment;
 use super::table::Table;
 use super::unique::{bounds_of, in_pieces, overlaps};
-
-/// Shards of a table, by [`SHARD_BITS`] of the hashes.
-const SHARDS: usize = 1 << SHARD_BITS;
-const SHARD_BITS: u32 = 4;
 
 /// Fewer rows than this are looked at by one thread.
 const MANY_ROWS: usize = 32_768;
@@ -97,6 +93,7 @@ impl Wanted<'_> {
     /// Looks the rows up in a hash table of the keys.
     fn in_table_of_keys(&self, table: &Table, wanted: &[Side]) -> Result<Vec<Option<RowId>>> {
         let known = Known::of(wanted, self.threads_for_keys(), self.memory)?;
+        let _places = self.memory.part(self.rows() * size_of::<AtomicU64>())?;
         let places: Vec<Vec<AtomicU64>> = wanted
             .iter()
             .map(|side| (0..side.keys.len()).map(|_| AtomicU64::new(NOWHERE)).collect())
@@ -202,12 +199,11 @@ struct Place {
 
 impl<'a> Known<'a> {
     fn of(sides: &'a [Side], threads: usize, memory: &Taken) -> Result<Self> {
-        // Seven of eight places are used at most, each with a byte beside it.
-        let places = (sides.iter().map(Side::count).sum::<usize>() * 8 / 7 + 1).next_power_of_two();
-        let memory = memory.part(places * (size_of::<(u64, Place)>() + 1))?;
+        let keys = sides.iter().map(Side::count).sum();
+        let memory = memory.part(table_bytes::<(u64, Place)>(keys))?;
         let shards: Vec<usize> = (0..SHARDS).collect();
         let shards = in_parallel(threads, &shards, |shard| {
-            let is_mine = |hash: &u64| shard_of(*hash, SHARD_BITS) == *shard;
+            let is_mine = |hash: &u64| shard_of(*hash) == *shard;
             let mine =
                 |side: &Side| side.hashes.iter().flatten().filter(|hash| is_mine(hash)).count();
             let mut table = HashTable::with_capacity(sides.iter().map(mine).sum());
@@ -232,7 +228,7 @@ impl<'a> Known<'a> {
 
     fn get(&self, hash: u64, key: &[u8]) -> Option<Place> {
         let same = |known: &(u64, Place)| is_same(self.sides, known, hash, key);
-        self.shards[shard_of(hash, SHARD_BITS)].find(hash, same).map(|(_, place)| *place)
+        self.shards[shard_of(hash)].find(hash, same).map(|(_, place)| *place)
     }
 }
 

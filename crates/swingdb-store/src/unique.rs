@@ -27,7 +27,7 @@ use swingdb_common::runtime::cancel::go_on;
 use swingdb_common::runtime::memory::Taken;
 use swingdb_common::runtime::parallel;
 
-use super::keys::{Keys, shard_of};
+use super::keys::{Keys, SHARDS, shard_of, table_bytes};
 use super::locate::Wanted;
 use super::parallel::in_parallel;
 use super::rowids::{RowId, RowIds};
@@ -48,10 +48,6 @@ pub(super) struct Indexes {
     /// A change has ended in a panic: the log does not say what has to be undone.
     torn: bool,
 }
-
-/// Shards of a set, by [`SHARD_BITS`] of the hashes.
-const SHARDS: usize = 1 << SHARD_BITS;
-const SHARD_BITS: u32 = 4;
 
 /// Fewer hashes than this are put into a set by one thread.
 const MANY_HASHES: usize = 32_768;
@@ -95,7 +91,7 @@ impl Hashes {
         let keys = Keys::of(columns, memory)?;
         let mut hashes = Self::default();
         let picked = (0..keys.len()).filter(|row| live(*row)).filter_map(|row| keys.hash(row));
-        picked.for_each(|hash| hashes.0[shard_of(hash, SHARD_BITS)].push(hash));
+        picked.for_each(|hash| hashes.0[shard_of(hash)].push(hash));
         Ok(hashes)
     }
 
@@ -110,15 +106,15 @@ impl Hashes {
 
 impl KeySet {
     fn contains(&self, hash: u64) -> bool {
-        self.shards[shard_of(hash, SHARD_BITS)].hashes.contains(&hash)
+        self.shards[shard_of(hash)].hashes.contains(&hash)
     }
 
     fn add(&mut self, hash: u64) {
-        self.shards[shard_of(hash, SHARD_BITS)].add(hash);
+        self.shards[shard_of(hash)].add(hash);
     }
 
     fn remove(&mut self, hash: u64) {
-        self.shards[shard_of(hash, SHARD_BITS)].remove(hash);
+        self.shards[shard_of(hash)].remove(hash);
     }
 
     /// Adds hashes on so many threads; those that were there already. After an error some of the
@@ -179,9 +175,7 @@ impl Shard {
     fn make_room(&mut self, count: usize, memory: &Taken) -> Result<()> {
         let needed = self.hashes.len() + count;
         if needed > self.hashes.capacity() {
-            // A table of eighths of which seven are used, and a byte beside each hash.
-            let buckets = (needed * 8 / 7 + 1).next_power_of_two();
-            let bytes = buckets * (HASH_BYTES + 1);
+            let bytes = table_bytes::<u64>(needed);
             memory.grow(bytes.saturating_sub(self.hashes.allocation_size()))?;
             self.hashes.reserve(count);
         }
