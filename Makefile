@@ -54,7 +54,8 @@ build: tools ## Everything: command line, Python package, examples
 check: ## Formatting, layers, style
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path tests/slt/Cargo.toml
-	cargo fmt --check --manifest-path cluster/Cargo.toml
+	cargo fmt --check --manifest-path cluster/Cargo.toml -p swingdb-cluster -p swingdb-flight
+	cargo fmt --check --manifest-path remote/Cargo.toml
 	python3 tools/check_layers.py
 	python3 tools/check_style.py
 	python3 tools/check_english.py
@@ -90,6 +91,13 @@ test-concurrency: tools ## Gates, sessions, words of extents and objects, a log:
 test-miri: ## What makes no system call, in Miri: undefined behaviour (needs a nightly toolchain)
 	tools/miri.sh
 
+# Fewer: make test-switches WITHOUT="copy-ahead affinity,notifier all"
+WITHOUT ?=
+
+.PHONY: test-switches
+test-switches: tools ## Areas without each of the choices that only buy speed, and without all of them
+	tools/with_memory.sh tools/test_switches.sh $(WITHOUT)
+
 .PHONY: test-kill
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \
@@ -100,7 +108,7 @@ test-each-step: tools ## A kill before, and a failure of, every system call, not
 	SWING_EACH_STEP=1 tools/with_memory.sh cargo test --release --locked -p swing --test each_step -- --nocapture
 
 .PHONY: test-server
-test-server: build ## The server, with psql and psycopg as its clients
+test-server: build ## The server with psql and psycopg as its clients, the page of swingdb ui in a browser
 	tools/with_memory.sh $(PY) -m pytest -q tests/server
 
 # A workspace of its own: see cluster/Cargo.toml.
@@ -108,10 +116,33 @@ test-server: build ## The server, with psql and psycopg as its clients
 cluster: tools ## The programs of a cluster: swingdb-node, swingdb-cluster (docs/cluster.md)
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cluster cargo build --release --locked --manifest-path cluster/Cargo.toml
 
+# In the workspace of the cluster, with which it shares what it is made of.
+.PHONY: flight
+flight: tools ## The server for Arrow Flight SQL clients (docs/flight.md): swingdb-flight
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cluster cargo build --release --locked \
+		--manifest-path cluster/Cargo.toml -p swingdb-flight
+
+.PHONY: test-flight
+test-flight: tools ## The server for Flight SQL, with Rust's client, and that of ADBC where it is installed
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cluster tools/with_memory.sh cargo test --locked \
+		--manifest-path cluster/Cargo.toml -p swingdb-flight -- --test-threads=2
+	SWINGDB_FLIGHT=$(CARGO_TARGET_DIR)/cluster/debug/swingdb-flight $(PY) -m pytest -q tests/flight
+
+# A workspace of its own: see remote/Cargo.toml.
+.PHONY: remote
+remote: tools ## The program that fetches s3://, gs:// and https:// (docs/import-export.md): swingdb-remote
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/remote cargo build --release --locked --manifest-path remote/Cargo.toml
+
+.PHONY: test-remote
+test-remote: build remote ## Files of object stores and the web, from servers of this machine (needs moto_server for S3)
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/remote cargo test --release --locked --manifest-path remote/Cargo.toml
+	$(PY) -m pytest -q tests/python/test_remote.py
+
 .PHONY: test-cluster
-test-cluster: tools ## A cluster's tests, with nodes as processes of this machine that are killed
+test-cluster: build ## A cluster's tests, with nodes as processes of this machine that are killed
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cluster tools/with_memory.sh \
 		cargo test --locked --manifest-path cluster/Cargo.toml -- --test-threads=2
+	SWINGDB_CLUSTER_PROGRAMS=$(CARGO_TARGET_DIR)/cluster/debug $(PY) -m pytest -q tests/python/test_cluster.py
 
 .PHONY: test-slt
 test-slt: build ## SQL files of tests/sql, or others: make test-slt SUITE=dir KNOWN=tests/sql/known/duckdb.txt STRICT=1
@@ -163,7 +194,7 @@ tour: build ## Run the README's five-minute tour and compare what it prints
 .PHONY: bench
 bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; results under bench/results
 
-OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores export \
+OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml sessions many-cores export \
 	readers-writer private-copy footprint fig15 fig17 fig18 sql-suites
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
 OF_DISK := probe scan cold commits checkpoint open-store mapped-random mapped-scan bulk
@@ -238,6 +269,10 @@ bench-readers: build ## Proportional set size of eight readers of one database
 bench-tpch: build ## TPC-H at scale 1, 22 queries, values compared, against DuckDB
 	$(PY) bench/tpch.py --bin $(BIN)
 
+.PHONY: bench-cluster
+bench-cluster: build cluster ## TPC-H on clusters of 1, 2, 4 and 8 shards: CPU, bytes over the network (root)
+	$(PY) bench/cluster.py --bin $(BIN) --programs $(CARGO_TARGET_DIR)/cluster/release
+
 .PHONY: bench-per-query
 bench-per-query: build ## A fresh process per query: swingdb sql, duckdb, polars
 	$(PY) bench/per_query.py --bin $(BIN)
@@ -258,6 +293,10 @@ bench-dml: build ## UPDATE, DELETE, INSERT, MERGE of many rows against DuckDB
 .PHONY: bench-short
 bench-short: build ## Short statements one after another, by text, parameter and EXECUTE, against DuckDB
 	$(PY) bench/short.py --bin $(BIN)
+
+.PHONY: bench-sessions
+bench-sessions: build ## Many sessions at once: fairness, short queries and commits beside long ones, against DuckDB
+	$(PY) bench/sessions.py --bin $(BIN)
 
 .PHONY: bench-server
 bench-server: build ## The server: starting a session, fetching rows, against DuckDB's fetch in its process
@@ -449,12 +488,19 @@ bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, 
 	$(PY) bench/fig10.py --bin $(BIN)
 	$(PY) bench/experiments.py fig10
 
+# As bench-live: make bench-switches JOB="--jobs live-huge,live-small --mib 8192 --interval 1000 --hooks 20"
+.PHONY: bench-switches
+bench-switches: tools ## What each choice of the memory layer buys that only buys speed, by turns (10 minutes)
+	cargo build --release --locked -p swing-preload --lib --examples
+	$(PY) bench/switches.py --bin $(BIN) $(JOB)
+
 # ---- to use it -------------------------------------------------------------------------------------
 
 .PHONY: install
 install: build ## Command line, libswing with headers and pkg-config files, preload library, into PREFIX
 	install -D -m 755 "$(BIN)/swingdb" "$(DESTDIR)$(PREFIX)/bin/swingdb"
 	install -D -m 755 "$(BIN)/swingdb-server" "$(DESTDIR)$(PREFIX)/bin/swingdb-server"
+	if [ -e "$(CARGO_TARGET_DIR)/remote/release/swingdb-remote" ]; then install -D -m 755 "$(CARGO_TARGET_DIR)/remote/release/swingdb-remote" "$(DESTDIR)$(PREFIX)/bin/swingdb-remote"; fi
 	install -D -m 755 "$(BIN)/libswingmalloc_preload.so" "$(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so"
 	tools/install_c.sh "$(BIN)" "$(PREFIX)"
 
@@ -467,7 +513,7 @@ install-c: ## libswing with headers and pkg-config files, and the preload librar
 
 .PHONY: uninstall
 uninstall: ## Take away from PREFIX what install put there
-	rm -f "$(DESTDIR)$(PREFIX)/bin/swingdb" "$(DESTDIR)$(PREFIX)/bin/swingdb-server" "$(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/swingdb" "$(DESTDIR)$(PREFIX)/bin/swingdb-server" "$(DESTDIR)$(PREFIX)/bin/swingdb-remote" "$(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so"
 	tools/install_c.sh "$(BIN)" "$(PREFIX)" --remove
 
 .PHONY: wheel

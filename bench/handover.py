@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -44,9 +45,16 @@ SIZES = {
     "10 MB": 10 * common.MB, "100 MB": 100 * common.MB, "1 GB": common.GB, "2 GB": 2 * common.GB,
     "4 GB": 4 * common.GB, "8 GB": 8 * common.GB,
 }
-#: The writer has the table twice, and ways that copy need up to four more; sizes of which memory
-#: holds fewer are left out.
-COPIES = 6
+#: The writer has the table twice. What a way needs besides, in tables, at most: what it writes, and
+#: what the other process reads it into. Where memory does not hold that, a way is left out.
+HELD = 2
+COPIES = {
+    "SwingDB: share, snapshot": 0, "Arrow file, mapped": 1, "Arrow stream, pipe": 1,
+    "NumPy, shared_memory": 1, "Arrow Flight, localhost": 2, "DuckDB file": 2, "Parquet file": 2,
+    "pandas, pickled, pipe": 3, "Arrow, Ray's object store": 3, "Redis, Unix socket": 4,
+}
+#: The part of memory that the ways may take.
+USABLE = 0.75
 #: Rows of a message of Arrow Flight.
 FLIGHT_ROWS = 1 << 22
 ROUNDS = 7
@@ -201,7 +209,7 @@ def receive(connection: Any) -> None:
 class Writer:
     """Has the same rows as a database, and as Arrow and pandas over the same arrays."""
 
-    def __init__(self, size: int, home: Path) -> None:
+    def __init__(self, size: int, home: Path, ways: list[str]) -> None:
         rows = size // ROW_BYTES
         self.home, self.round = home, 0
         random = np.random.default_rng(1)
@@ -222,8 +230,8 @@ class Writer:
         self.flight, self.block, self.redis = Flight(), None, None
         self.flight.table = self.arrow
         threading.Thread(target=self.flight.serve, daemon=True).start()
-        self.worker = start_ray(size) if RAY in WAYS else None
-        if "Redis, Unix socket" in TAKERS:
+        self.worker = start_ray(size) if RAY in ways else None
+        if "Redis, Unix socket" in ways:
             self.redis_path = str(home / "redis")
             self.redis = start_server(self.redis_path)
 
@@ -325,9 +333,17 @@ class Writer:
         os.unlink(self.fifo)
 
 
-def measure(size: int, home: Path, arguments: argparse.Namespace) -> list[dict]:
+def turns(size: int) -> list[list[str]]:
+    """The ways that memory lets take part, those together that take turns: Ray's store keeps the
+    memory that it had."""
+    memory = USABLE * common.machine()["memory_gib"] * common.GB
+    fit = [way for way in WAYS if (HELD + COPIES[way]) * size <= memory]
+    return [turn for turn in ([way for way in fit if way != RAY], [RAY] * (RAY in fit)) if turn]
+
+
+def measure(size: int, home: Path, ways: list[str], rounds: int) -> list[dict]:
     """All ways in turn, several rounds; milliseconds of each."""
-    writer = Writer(size, home)
+    writer = Writer(size, home, ways)
     expected = float(writer.frame.x.sum())
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -335,8 +351,8 @@ def measure(size: int, home: Path, arguments: argparse.Namespace) -> list[dict]:
     process.start()
     # So that the end of the other process is the end of the pipe.
     theirs.close()
-    times: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
-    for measured in range(-1, arguments.rounds):
+    times: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    for measured in range(-1, rounds):
         for way, values in times.items():
             writer.change()
             begun = time.monotonic_ns()
@@ -371,15 +387,17 @@ def main() -> None:
         for label, size in SIZES.items():
             if size > arguments.max_bytes:
                 continue
-            if COPIES * size > common.machine()["memory_gib"] * common.GB:
-                print(f"{label}: left out, memory does not hold {COPIES} of it", flush=True)
-                continue
             other = home / "other"
             other.mkdir(exist_ok=True)
-            for result in measure(size, other, arguments):
-                rows.append({"size": label, "bytes": size, **result})
-                print(f"{label}: {result['way']}: had after {result['had_ms']['median']:.2f} ms, "
-                      f"summed after {result['ms']['median']:.2f} ms", flush=True)
+            groups = turns(size)
+            if out := [way for way in WAYS if way not in itertools.chain(*groups)]:
+                print(f"{label}: memory is too small for {', '.join(out)}", flush=True)
+            for ways in groups:
+                for result in measure(size, other, ways, arguments.rounds):
+                    rows.append({"size": label, "bytes": size, **result})
+                    had, summed = (result[key]["median"] for key in ("had_ms", "ms"))
+                    print(f"{label}: {result['way']}: had after {had:.2f} ms, summed after "
+                          f"{summed:.2f} ms", flush=True)
     versions = {m.__name__: m.__version__ for m in (pa, pd, duckdb)}
     if "Redis, Unix socket" in TAKERS:
         words = ["redis-server", "--version"]

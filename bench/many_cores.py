@@ -4,7 +4,8 @@ For 1, 2, 4 ... cores, up to those of the machine, each engine runs in a fresh p
 so many: one engine after the other, several times. It imports the eight tables from the same
 Parquet files, copies the largest one within the database, and answers the queries. Beside each time
 is the number of cores used: processor time of the process, user and system, over wall time. What
-one engine answers is compared with what the other does.
+one engine answers is compared with what the other does. From one core and the most follows which
+part of each time is serial (Amdahl).
 
 `make bench-many-cores SCALE=10` on a machine with many cores and 64 GiB. `--files` names a folder
 with the Parquet files of an earlier run, which are made and kept there when it has none.
@@ -60,7 +61,14 @@ def plain(value: object) -> object:
         return str(value)
 
 
-def work(engine: str, threads: str, directory: str) -> None:
+def warm(path: str) -> None:
+    """Reads a file, so that no engine waits for the disk and the next one does not."""
+    with open(path, "rb") as file:
+        while file.read(common.MB):
+            pass
+
+
+def work(engine: str, threads: str, directory: str, copies: str) -> None:
     """One engine's part, in a process of its own: prints seconds and the first answers."""
     cores = sorted(os.sched_getaffinity(0))[: int(threads)]
     os.sched_setaffinity(0, cores)
@@ -80,10 +88,12 @@ def work(engine: str, threads: str, directory: str) -> None:
     times: dict[str, list[tuple[float, float]]] = {}
     for table in TABLES:
         path = str(Path(directory) / f"{table}.parquet")
+        warm(path)
         times[f"import {table}"] = [timed(lambda p=path, t=table: load(p, t))]
-    copy = "CREATE TABLE l2 AS SELECT * FROM lineitem"
-    times[copy] = [timed(lambda: con.execute(copy))]
-    con.execute("DROP TABLE l2")
+    if copies == "1":
+        copy = "CREATE TABLE l2 AS SELECT * FROM lineitem"
+        times[copy] = [timed(lambda: con.execute(copy))]
+        con.execute("DROP TABLE l2")
     answers = {}
     for path in QUERIES:
         sql = path.read_text()
@@ -102,15 +112,15 @@ def numbers_of_cores(asked: str) -> list[int]:
     return [n for n in (1 << i for i in range(16)) if n < most] + [most]
 
 
-def measured(directory: str, threads: int, runs: int) -> list[dict]:
+def measured(directory: str, threads: int, runs: int, copies: bool) -> list[dict]:
     """All parts with so many cores: seconds of both engines, raw."""
     parts: dict[str, dict[str, list]] = {}
     for _ in range(runs):
         found = {}
         for engine in ENGINES:
             with common.namespace():
-                words = (str(Path(__file__).parent), engine, str(threads), directory)
-                found[engine] = common.python_job(WORK, *words)
+                words = (engine, str(threads), directory, str(int(copies)))
+                found[engine] = common.python_job(WORK, str(Path(__file__).parent), *words)
             for part, times in found[engine]["times"].items():
                 parts.setdefault(part, {e: [] for e in ENGINES})[engine].extend(times)
         for query, rows in found["swingdb"]["answers"].items():
@@ -146,6 +156,8 @@ def summary(rows: list[dict]) -> list[dict]:
     for cores in sorted({row["cores"] for row in rows}):
         for kind, is_of in kinds.items():
             of = [row for row in rows if row["cores"] == cores and is_of(row["part"])]
+            if not of:
+                continue
             walls = {e: [medians(row, e)[0] for row in of] for e in ENGINES}
             used = {e: sum(math.prod(medians(row, e)) for row in of) for e in ENGINES}
             ratios = [a / b for a, b in zip(walls["swingdb"], walls["duckdb"], strict=True)]
@@ -159,6 +171,25 @@ def summary(rows: list[dict]) -> list[dict]:
                 }
             )
     return totals
+
+
+def serial_parts(rows: list[dict]) -> list[dict]:
+    """The part of each time that more cores do not shorten, by Amdahl's law: of one core, and of
+    the most. 0: so many times faster on so many cores; 1: no faster."""
+    one = {row["part"]: row for row in rows if row["cores"] == 1}
+    most = max(row["cores"] for row in rows)
+    if most == 1:
+        return []
+
+    def serial(row: dict, engine: str) -> float:
+        share = medians(row, engine)[0] / medians(one[row["part"]], engine)[0]
+        return (share - 1 / most) / (1 - 1 / most)
+
+    return [
+        {"part": row["part"], "cores": most, **{e: serial(row, e) for e in ENGINES}}
+        for row in rows
+        if row["cores"] == most and row["part"] in one
+    ]
 
 
 def make_files(arguments: argparse.Namespace, directory: str) -> None:
@@ -178,6 +209,7 @@ def more(parser: argparse.ArgumentParser) -> None:
     """What only this benchmark is told."""
     parser.add_argument("--files", help="a folder for the Parquet files, which stay there")
     parser.add_argument("--cores", default="", help="numbers of cores, such as 1,4,16")
+    parser.add_argument("--no-copy", action="store_true", help="no table twice, for little memory")
     parser.add_argument("--processes", type=int, default=RUNS, help="fresh processes of each")
 
 
@@ -193,7 +225,7 @@ def main() -> None:
             directory = stack.enter_context(tempfile.TemporaryDirectory())
         make_files(arguments, directory)
         for threads in numbers_of_cores(arguments.cores):
-            found = measured(directory, threads, arguments.processes)
+            found = measured(directory, threads, arguments.processes, not arguments.no_copy)
             show(found)
             rows += found
     totals = summary(rows)
@@ -205,8 +237,15 @@ def main() -> None:
             f"{total['swingdb_s'] / total['duckdb_s']:.2f}x, "
             f"geometric mean {total['geometric_mean_ratio']:.2f}"
         )
-    figures = {"scale": arguments.scale, "duckdb": duckdb.__version__, "totals": totals}
-    common.write("many-cores", figures | {"rows": rows}, indent=None)
+    serial = serial_parts(rows)
+    for row in serial:
+        print(
+            f"serial part of {row['part'][:42]:42} {row['swingdb']:5.2f}, "
+            f"DuckDB {row['duckdb']:5.2f} (1 and {row['cores']} cores)"
+        )
+    figures = {"scale": arguments.scale, "duckdb": duckdb.__version__}
+    found = {"totals": totals, "serial": serial, "rows": rows}
+    common.write("many-cores", figures | found, indent=None)
 
 
 if __name__ == "__main__":

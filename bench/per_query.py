@@ -1,9 +1,10 @@
 """A fresh process for each query, the data already in memory: what a shell script or a web worker
 does.
 
-`swingdb sql` on a shared database, the `duckdb` command on its file, and Python with Polars on
-Arrow IPC files that it maps; all files lie in memory. Timed from the start of the process to its
-end.
+`swingdb sql` on a shared database, the `duckdb` command on its file, Python with DuckDB on such a
+file, with Polars on Arrow IPC files that it maps, and with DataFusion on Parquet files; all files
+lie in memory. Timed from the start of the process to its end: three short queries, and all of
+TPC-H. A query that an engine refuses has no time.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ import common
 import duckdb
 import pyarrow as pa
 import pyarrow.feather
+import tpch_queries
 
 import swingdb
 
-RUNS = 15
+RUNS = 7
 QUERIES = {
     "one order": "SELECT * FROM orders WHERE o_orderkey = 3000005",
     "count": "SELECT count(*) FROM lineitem",
     "sum by group": "SELECT l_shipmode, sum(l_quantity) FROM lineitem GROUP BY l_shipmode",
-    "q06": (Path(__file__).parent / "tpch/q06.sql").read_text(),
-    "q03": (Path(__file__).parent / "tpch/q03.sql").read_text(),
+    **{path.stem: path.read_text() for path in tpch_queries.QUERIES},
 }
-TABLES = ["customer", "lineitem", "orders"]
+TABLES = tpch_queries.TABLES
 POLARS = """
 import sys
 import polars as pl
@@ -45,13 +46,24 @@ import sys
 import duckdb
 print(duckdb.connect(sys.argv[1], read_only=True).execute(sys.argv[2]).fetchall())
 """
+DATAFUSION = """
+import sys
+import datafusion
+context = datafusion.SessionContext()
+for table in sys.argv[3:]:
+    context.register_parquet(table, f"{sys.argv[1]}/{table}.parquet")
+print(context.sql(sys.argv[2]).to_pylist())
+"""
+#: Engines that are told which files are tables.
+TOLD = ("Python, Polars", "Python, DataFusion")
 
 
-def process_ms(command: list[str]) -> float:
-    """Milliseconds from the start of a process to its end."""
+def process_ms(command: list[str]) -> float | None:
+    """Milliseconds from the start of a process to its end; `None` where it failed, with what it
+    said shown."""
     begun = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return (time.perf_counter() - begun) * 1e3
+    ended = subprocess.run(command, stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - begun) * 1e3 if ended.returncode == 0 else None
 
 
 def prepare(arguments, home: Path) -> dict[str, list[str]]:
@@ -77,6 +89,7 @@ def prepare(arguments, home: Path) -> dict[str, list[str]]:
         "duckdb command": [command, "-readonly", str(files / "command.duckdb"), "-c"],
         "Python, DuckDB": [sys.executable, "-c", DUCKDB, str(files / "module.duckdb")],
         "Python, Polars": [sys.executable, "-c", POLARS, str(files)],
+        "Python, DataFusion": [sys.executable, "-c", DATAFUSION, str(files)],
     }
 
 
@@ -90,8 +103,12 @@ def main() -> None:
             times: dict[str, list[float]] = {engine: [] for engine in commands}
             for _ in range(RUNS):
                 for engine, command in commands.items():
-                    more = TABLES if "Polars" in engine else []
-                    times[engine].append(process_ms([*command, sql, *more]))
+                    ms = process_ms([*command, sql, *(TABLES if engine in TOLD else [])])
+                    if ms is not None:
+                        times[engine].append(ms)
+                    elif engine == "swingdb sql":
+                        raise SystemExit(f"{label}: {engine} fails")
+            times = {engine: ms for engine, ms in times.items() if ms}
             rows.append({"query": label, "ms": times})
             medians = ", ".join(f"{e} {statistics.median(t):.0f} ms" for e, t in times.items())
             print(f"{label}: {medians}", flush=True)
@@ -99,6 +116,7 @@ def main() -> None:
         "duckdb command": importlib.metadata.version("duckdb-cli"),
         "Python, DuckDB": duckdb.__version__,
         "Python, Polars": importlib.metadata.version("polars"),
+        "Python, DataFusion": importlib.metadata.version("datafusion"),
     }
     common.write(
         "per-query",

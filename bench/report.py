@@ -264,7 +264,8 @@ def per_query_section(results: dict) -> str:
     """A process for each query."""
     engines = list(results["rows"][0]["ms"])
     rows = [
-        [r["query"], *(f"{statistics.median(r['ms'][e]):.0f}" for e in engines)]
+        [r["query"], *(f"{statistics.median(r['ms'][e]):.0f}" if e in r["ms"] else "refused"
+                       for e in engines)]
         for r in results["rows"]
     ]
     versions = ", ".join(f"{k} {v}" for k, v in results["versions"].items())
@@ -290,6 +291,29 @@ def import_section(results: dict) -> str:
     return (
         "Five million taxi reports from one file into a new in-memory table, types found by the "
         "engine itself.\n\n" + table(["file", "MB", "SwingDB, ms", "DuckDB, ms", "ratio"], rows)
+    )
+
+
+def sessions_section(results: dict) -> str:
+    """Many sessions at once."""
+    engines = results["engines"]
+    fair = "; ".join(
+        f"{engine} {', '.join(map(str, found['fairness']['answers']))}, the least "
+        f"{found['fairness']['least_of_mean']:.2f} of the mean"
+        for engine, found in engines.items()
+    )
+    rows = [
+        [what, *(f"{found[what]['p50']:.2f} / {found[what]['p99']:.2f}"
+                 for found in engines.values())]
+        for what in ("select alone", "select beside", "update alone", "update beside")
+    ]
+    return (
+        f"On a table of {results['rows']:,} rows. Answers that {results['sessions']} sessions of "
+        f"one process got which asked the same long query again and again: {fair}. Then a row "
+        "selected, or updated and committed, by its key, milliseconds at 50 and 99 %: alone, and "
+        f"beside {results['beside']} sessions with long queries; SwingDB's updates beside as many "
+        "processes that take a new snapshot for each query.\n\n"
+        + table(["", *engines], rows)
     )
 
 
@@ -368,7 +392,9 @@ def commits_section(results: dict) -> str:
         "While a checkpoint writes TPC-H to the disk, the longest of "
         f"{waits['during_ms']['count']} inserts took {waits['during_ms']['most']:.1f} ms, the "
         f"median {waits['during_ms']['median']:.1f} ms; without a checkpoint the median is "
-        f"{waits['alone_ms']['median']:.1f} ms.\n"
+        f"{waits['alone_ms']['median']:.1f} ms. On a machine whose cores are all busy a thread "
+        "waits for one; without that wait, as the kernel counts it, the longest insert took "
+        f"{waits['during_stalled_ms']['most']:.1f} ms.\n"
     )
 
 
@@ -437,6 +463,7 @@ SECTIONS = [
     ("short", "Short statements", short_section),
     ("tpch", "TPC-H", tpch_section),
     ("per-query", "A process for each query", per_query_section),
+    ("sessions", "Many sessions at once", sessions_section),
     ("many-cores", "By number of cores", many_cores_section),
     ("gpu", "To a GPU", gpu_section),
     ("cold", "The first query on a database on a disk", cold_section),

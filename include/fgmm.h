@@ -28,8 +28,9 @@ extern "C" {
                              * stores through the address sees to it that nobody else does */
 
 /* Flags of a heap. */
-#define SWING_HEAP_S3FIFO 1u     /* evicts by S3-FIFO; else by the paper's two lists */
+#define SWING_HEAP_S3FIFO 1u     /* evicts by S3-FIFO, as without a flag */
 #define SWING_HEAP_PERSISTENT 2u /* the directory keeps the heap for the next process */
+#define SWING_HEAP_TWO_LISTS 4u  /* evicts by the paper's two lists */
 
 typedef struct swing_heap swing_heap;
 typedef uint64_t swing_object; /* never 0 */
@@ -152,12 +153,12 @@ int swing_heap_prefetch(swing_heap *heap, const swing_object *objects, size_t co
 /* Plain pointers. The address of an object of at most 4096 bytes is valid as long as the object is
  * there and keeps its size. Any thread may load from it and store to it; numbers and addresses may
  * be mixed, both see the same bytes. A page for the object is filled at the first touch, by a
- * handler of SIGBUS; other faults go on to the handler that the program had. At most `window` bytes
+ * handler of SIGBUS, or of SIGSEGV where the system refuses userfaultfd, both the system call and
+ * /dev/userfaultfd; other faults go on to the handler that the program had. At most `window` bytes
  * of pages are filled at a time, within the budget; 0: an eighth of it. swing_heap_enable_pointers
- * only chooses that; the first address does it otherwise. SWING_E_IO where the system refuses
- * userfaultfd, both the system call and /dev/userfaultfd.
+ * only chooses that; the first address does it otherwise.
  *
- * An object that cannot be read ends the process by SIGBUS. A child of fork() has no such
+ * An object that cannot be read ends the process by that signal. A child of fork() has no such
  * addresses: it ends by SIGSEGV.
  *
  * The kernel itself does not fill pages. read, write, recv, send, fread and the other functions of
@@ -230,7 +231,8 @@ int swing_heap_snapshot_in_place(swing_heap_snapshot *snapshot, swing_object obj
 
 /* The heap of the paper's calls, below: it lies in $FGMM_DIRECTORY, else /var/tmp, with a budget of
  * $FGMM_BUDGET_MIB, else 64, and at most $FGMM_DISK_MIB on the disk. swing_heap_common is NULL
- * before swing_heap_begin_common and after swing_heap_end_common. */
+ * before swing_heap_begin_common and after swing_heap_end_common. In a child of fork()
+ * swing_heap_begin_common opens a heap of the child's own. */
 int swing_heap_begin_common(void);
 swing_heap *swing_heap_common(void);
 int swing_heap_end_common(void);

@@ -118,15 +118,30 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "probe",
         "pack",
     ),
+    "swingdb-store": (
+        "errors",
+        "codec",
+        "memory",
+        "segments",
+        "catalog",
+        "keys",
+        "durable",
+        "commit",
+        "store",
+        "txn",
+        "open",
+    ),
     "swingdb-cli": (
         "units",
         "failure",
         "progress",
         "home",
+        "listing",
         "interrupt",
         "output",
         "args",
         "runner",
+        "ui",
         "commands",
         "shell",
     ),
@@ -169,24 +184,10 @@ CYCLES: dict[str, int] = {
     "swing-capi": 4,
     "swing-heap": 13,
     "swing-malloc": 2,
-    "swing-preload": 6,
     "swing-tier": 6,
-    "swingdb-adbc": 3,
-    "swingdb-cli": 3,
-    "swingdb-common": 9,
-    "swingdb-files": 28,
-    "swingdb-functions": 8,
-    "swingdb-operators": 3,
-    "swingdb-python": 8,
-    "swingdb-server": 3,
-    "swingdb-store": 45,
 }
 # The same of the folders of a crate that is not in `FOLDERS`.
-FOLDER_CYCLES: dict[str, int] = {
-    "swing-preload": 2,
-    "swingdb-files": 5,
-    "swingdb-store": 2,
-}
+FOLDER_CYCLES: dict[str, int] = {}
 _REASON = re.compile(r"(?m)^//! (?:\* )?\*\*Cycle\.\*\*")
 
 

@@ -37,7 +37,7 @@ UNSAFE_ALLOWED = (
     "crates/swing-capi/",
     "crates/libswing/",
     "crates/swingdb-capi/src/",
-    "crates/swingdb-store/src/raw.rs",
+    "crates/swingdb-store/src/memory/raw.rs",
     "crates/swingdb-python/src/",
 )
 _TEST_PATH = re.compile(

@@ -47,6 +47,10 @@ LABELS = {
     "mapped": "mapped file",
     "foyer": "foyer",
 }
+# What the heap has in memory for each object, evicted or not; all sides' limit has it.
+TABLE_BYTES = 16
+# Sides that are heaps.
+HEAPS = ("heap", "lists", "pointers")
 # The index of a key-value store, in ordinary memory on all sides, for each object.
 INDEX_BYTES = 24
 # What foyer itself keeps for each object on the disk, given to it on top.
@@ -143,7 +147,7 @@ def sides_of(options: argparse.Namespace, workload: str) -> list[str]:
 
 def limit_of(options: argparse.Namespace, workload: str, side: str, objects: int) -> int:
     """The limit of memory of a side."""
-    each = 16 + INDEX_BYTES * workload.startswith("ycsb") + FOYER_BYTES * (side == "foyer")
+    each = TABLE_BYTES + INDEX_BYTES * workload.startswith("ycsb") + FOYER_BYTES * (side == "foyer")
     return options.budget_mib * MIB + each * objects + SLACK_BYTES
 
 
@@ -153,7 +157,10 @@ def run(
     """One run of one side; what it measured, or that it took too long."""
     objects = options.data_mib * MIB // bytes_of(size)
     program = options.foyer if side == "foyer" else options.program
-    given = [str(n) for n in (objects, size, options.accesses, options.budget_mib, options.folder)]
+    # The heap's budget has its table of objects in it, as the limit of all sides has.
+    table = -(-TABLE_BYTES * objects // MIB) if side in HEAPS else 0
+    budget = options.budget_mib + table
+    given = [str(n) for n in (objects, size, options.accesses, budget, options.folder)]
     given += [] if writes is None else [str(writes)]
     limit = limit_of(options, workload, side, objects)
     with memory_group(limit) as group:

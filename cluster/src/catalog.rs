@@ -4,6 +4,7 @@
 //! | table | rows |
 //! |---|---|
 //! | `tables` | for each table that was cut: its name and its [`Cut`] as JSON |
+//! | `place` | how many nodes the cluster has, and which of them this one is; none: not known yet |
 //! | `changes` | for each change of the whole cluster that this node has committed: its number |
 
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ use crate::error::{Error, Result};
 /// Statements that make the tables of schema `swingdb_cluster`.
 pub const MADE_BY: &str = "CREATE SCHEMA IF NOT EXISTS swingdb_cluster;
     CREATE TABLE IF NOT EXISTS swingdb_cluster.tables (name VARCHAR PRIMARY KEY, cut VARCHAR);
-    CREATE TABLE IF NOT EXISTS swingdb_cluster.changes (number UBIGINT PRIMARY KEY)";
+    CREATE TABLE IF NOT EXISTS swingdb_cluster.changes (number UBIGINT PRIMARY KEY);
+    CREATE TABLE IF NOT EXISTS swingdb_cluster.place (nodes UBIGINT, place UBIGINT)";
 
 /// The rows of a query.
 pub fn rows(connection: &Connection, sql: &str) -> Result<Vec<RecordBatch>> {
@@ -76,6 +78,19 @@ pub fn change(connection: &Connection) -> Result<u64> {
     let all = rows(connection, &format!("SELECT max(number)::UBIGINT FROM {SCHEMA}.changes"))?;
     let last = all.first().map(|batch| batch.column(0).as_primitive::<UInt64Type>());
     Ok(last.and_then(|numbers| numbers.iter().next().flatten()).unwrap_or(0))
+}
+
+/// How many nodes the cluster has, and which of them this one is.
+pub fn place(connection: &Connection) -> Result<Option<(u64, u64)>> {
+    if !knows(connection, "place")? {
+        return Ok(None);
+    }
+    let all = rows(connection, &format!("SELECT nodes, place FROM {SCHEMA}.place"))?;
+    let first = all.iter().find(|batch| batch.num_rows() > 0);
+    let value = |batch: &RecordBatch, column: usize| {
+        batch.column(column).as_primitive::<UInt64Type>().iter().next().flatten()
+    };
+    Ok(first.and_then(|batch| Some((value(batch, 0)?, value(batch, 1)?))))
 }
 
 /// Whether a state shows a change.

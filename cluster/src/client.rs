@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -24,11 +26,11 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
-use tonic::codegen::InterceptedService;
+use tonic::body::Body;
+use tonic::codegen::Service;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::service::Interceptor;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Request, Status, Streaming};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::{Code, Status, Streaming};
 use url::Url;
 
 use crate::error::{Error, Result};
@@ -60,25 +62,40 @@ impl Default for Limits {
 pub struct Client {
     token: Option<MetadataValue<Ascii>>,
     limits: Limits,
+    /// How connections are encrypted.
+    tls: Option<ClientTlsConfig>,
     channels: Arc<Mutex<HashMap<String, Channel>>>,
     /// The runtime whose threads serve connections; `None`: that of who asks first.
     network: Option<Handle>,
 }
 
-/// Shows the secret.
+/// A connection that shows the secret with each request.
 #[derive(Clone)]
-pub struct ShowToken(Option<MetadataValue<Ascii>>);
+struct WithToken {
+    channel: Channel,
+    token: Option<MetadataValue<Ascii>>,
+}
 
-impl Interceptor for ShowToken {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(token) = &self.0 {
-            request.metadata_mut().insert(TOKEN_HEADER, token.clone());
+impl Service<http::Request<Body>> for WithToken {
+    type Response = <Channel as Service<http::Request<Body>>>::Response;
+    type Error = <Channel as Service<http::Request<Body>>>::Error;
+    type Future = <Channel as Service<http::Request<Body>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.channel.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let token =
+            self.token.as_ref().map(|token| http::HeaderValue::from_bytes(token.as_bytes()));
+        if let Some(Ok(token)) = token {
+            request.headers_mut().insert(TOKEN_HEADER, token);
         }
-        Ok(request)
+        self.channel.call(request)
     }
 }
 
-type Flight = FlightServiceClient<InterceptedService<Channel, ShowToken>>;
+type Flight = FlightServiceClient<WithToken>;
 
 /// A snapshot at a node; the node keeps it until this is dropped.
 pub struct Kept {
@@ -94,7 +111,17 @@ impl Client {
             .map(MetadataValue::try_from)
             .transpose()
             .map_err(|_| Error::Unsupported("a token with characters beyond ASCII".to_string()))?;
-        Ok(Self { token, limits, channels: Arc::default(), network: None })
+        Ok(Self { token, limits, tls: None, channels: Arc::default(), network: None })
+    }
+
+    /// The same client, which speaks TLS only, with nodes whose certificates are signed by one of
+    /// a file.
+    pub fn encrypted(self, authorities: &Path) -> Result<Self> {
+        let read = std::fs::read(authorities).map_err(|error| {
+            Error::Unsupported(format!("the certificates {}: {error}", authorities.display()))
+        })?;
+        let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read));
+        Ok(Self { tls: Some(tls), ..self })
     }
 
     /// The same client, with its connections on the threads of a runtime which does nothing else
@@ -113,7 +140,15 @@ impl Client {
             return Ok(known.clone());
         }
         let address = || Error::Address { address: node.to_string() };
-        let endpoint = Endpoint::from_shared(format!("http://{node}")).map_err(|_| address())?;
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let endpoint =
+            Endpoint::from_shared(format!("{scheme}://{node}")).map_err(|_| address())?;
+        let endpoint = match &self.tls {
+            Some(tls) => endpoint
+                .tls_config(tls.clone())
+                .map_err(|error| lost(node, format!("its TLS: {}", with_causes(&error))))?,
+            None => endpoint,
+        };
         let endpoint = endpoint
             .connect_timeout(self.limits.connect)
             .http2_keep_alive_interval(self.limits.silence / 2)
@@ -132,9 +167,12 @@ impl Client {
         Ok(channel)
     }
 
+    async fn with_token(&self, node: &str) -> Result<WithToken> {
+        Ok(WithToken { channel: self.channel(node).await?, token: self.token.clone() })
+    }
+
     async fn flight(&self, node: &str) -> Result<Flight> {
-        let channel = self.channel(node).await?;
-        let flight = FlightServiceClient::with_interceptor(channel, ShowToken(self.token.clone()));
+        let flight = FlightServiceClient::new(self.with_token(node).await?);
         let flight = flight.max_decoding_message_size(MAX_MESSAGE_BYTES);
         Ok(flight.max_encoding_message_size(MAX_MESSAGE_BYTES))
     }
@@ -261,8 +299,7 @@ impl ChannelResolver for Client {
         &self,
         url: &Url,
     ) -> Result<Box<dyn WorkerChannel>, DataFusionError> {
-        let node = node_of(url);
-        let channel = self.channel(&node).await?;
+        let channel = self.with_token(&node_of(url)).await?;
         Ok(grpc::create_worker_client(grpc::BoxCloneSyncChannel::new(channel)))
     }
 }

@@ -29,6 +29,9 @@ pub struct Place {
 pub struct Options {
     /// The secret that nodes ask for.
     pub token: Option<String>,
+    /// The file with the certificates that nodes' certificates are signed by; with it, all
+    /// connections are encrypted.
+    pub tls_ca: Option<std::path::PathBuf>,
     /// How long nodes may take.
     pub limits: Limits,
 }
@@ -43,13 +46,16 @@ pub(crate) struct Inner {
     pub(crate) places: Vec<Place>,
     pub(crate) client: Client,
     pub(crate) token: Option<String>,
-    runtime: Option<Runtime>,
+    threads: Arc<Threads>,
 }
 
-impl Drop for Inner {
+/// The threads of connections.
+struct Threads(Option<Runtime>);
+
+impl Drop for Threads {
     fn drop(&mut self) {
         // A runtime may not wait for its threads inside of another.
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }
@@ -69,16 +75,7 @@ impl Cluster {
     /// # Ok::<(), swingdb_cluster::Error>(())
     /// ```
     pub fn connect<S: AsRef<str>>(nodes: &[S], options: Options) -> Result<Self> {
-        let places = nodes.iter().map(|node| place(node.as_ref())).collect::<Result<Vec<_>>>()?;
-        if places.is_empty() {
-            return Err(Error::Unsupported("a cluster without nodes".to_string()));
-        }
-        for (nth, place) in places.iter().enumerate() {
-            if places[..nth].contains(place) {
-                let address = format!("{}/{} (twice)", place.node, place.database);
-                return Err(Error::Address { address });
-            }
-        }
+        let places = places_of(nodes)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("swingdb-cluster")
@@ -86,9 +83,37 @@ impl Cluster {
             .build()
             .map_err(|error| Error::Database(error.into()))?;
         let client = Client::new(options.token.as_deref(), options.limits)?;
+        let client = match &options.tls_ca {
+            Some(file) => client.encrypted(file)?,
+            None => client,
+        };
         let client = client.on(runtime.handle().clone());
-        let (token, runtime) = (options.token, Some(runtime));
-        Ok(Self { inner: Arc::new(Inner { places, client, token, runtime }) })
+        let (token, threads) = (options.token, Arc::new(Threads(Some(runtime))));
+        Ok(Self { inner: Arc::new(Inner { places, client, token, threads }) })
+    }
+
+    /// Other nodes by the same connections.
+    pub(crate) fn of(&self, places: Vec<Place>) -> Self {
+        let Inner { client, token, threads, .. } = self.inner.as_ref();
+        let (client, token, threads) = (client.clone(), token.clone(), Arc::clone(threads));
+        Self { inner: Arc::new(Inner { places, client, token, threads }) }
+    }
+
+    /// Refuses a list of nodes that is not that of the cluster.
+    pub(crate) fn check_member(&self, nth: usize, known: Option<(u64, u64)>) -> Result<()> {
+        let (nodes, place) = (self.places().len() as u64, nth as u64);
+        let text = |nodes: u64, place: u64| match nodes {
+            0 => "no node of a cluster any more".to_string(),
+            _ => format!("number {} of {nodes} nodes", place + 1),
+        };
+        match known {
+            Some(known) if known != (nodes, place) => Err(Error::Member {
+                node: self.places()[nth].node.clone(),
+                theirs: text(known.0, known.1),
+                ours: text(nodes, place),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The nodes.
@@ -108,7 +133,7 @@ impl Cluster {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let Some(runtime) = &self.inner.runtime else {
+        let Some(runtime) = &self.inner.threads.0 else {
             return Err(Error::Unsupported("a cluster that was closed".to_string()));
         };
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
@@ -146,12 +171,30 @@ impl Cluster {
                 }
             }
             if is_one {
+                for (nth, kept) in holds.iter().enumerate() {
+                    self.check_member(nth, kept.held.place)?;
+                }
                 return Ok(holds);
             }
             tokio::time::sleep(PAUSE).await;
         }
         Err(Error::Unsupported("a session while changes follow each other so fast".to_string()))
     }
+}
+
+/// The places of a list of addresses.
+pub(crate) fn places_of<S: AsRef<str>>(nodes: &[S]) -> Result<Vec<Place>> {
+    let places = nodes.iter().map(|node| place(node.as_ref())).collect::<Result<Vec<_>>>()?;
+    if places.is_empty() {
+        return Err(Error::Unsupported("a cluster without nodes".to_string()));
+    }
+    for (nth, place) in places.iter().enumerate() {
+        if places[..nth].contains(place) {
+            let address = format!("{}/{} (twice)", place.node, place.database);
+            return Err(Error::Address { address });
+        }
+    }
+    Ok(places)
 }
 
 fn place(address: &str) -> Result<Place> {

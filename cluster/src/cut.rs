@@ -3,13 +3,18 @@
 //! Each node's catalog has the cut of each table, in `swingdb_cluster.tables`. A table without an
 //! entry lies as it lies: each node has some of its rows, and nothing is known of which.
 
+use std::fmt;
+use std::str::FromStr;
+
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::{SortOptions, take_record_batch};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::ScalarValue;
 use serde::{Deserialize, Serialize};
+use swingdb::cutter::pieces;
 
 use crate::error::{Error, Result};
+use crate::names::{quoted, unquoted};
 
 /// The schema with what a node knows of the cluster.
 pub const SCHEMA: &str = "swingdb_cluster";
@@ -45,6 +50,85 @@ impl Cut {
             Self::AsItLies | Self::Replicated => None,
         }
     }
+
+    /// The same cut by a column of another name.
+    pub(crate) fn by(&self, column: &str) -> Self {
+        let column = column.to_string();
+        match self {
+            Self::Hash { .. } => Self::Hash { column },
+            Self::Range { bounds, .. } => Self::Range { column, bounds: bounds.clone() },
+            Self::AsItLies | Self::Replicated => self.clone(),
+        }
+    }
+}
+
+/// As [`Cut::from_str`] reads it.
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |column: &str| match column.contains([':', '"', '`']) {
+            true => quoted(column),
+            false => column.to_string(),
+        };
+        match self {
+            Self::AsItLies => f.write_str("as_it_lies"),
+            Self::Replicated => f.write_str("replicated"),
+            Self::Hash { column } => write!(f, "hash:{}", name(column)),
+            Self::Range { column, bounds } => {
+                write!(f, "range:{}:{}", name(column), bounds.join(","))
+            }
+        }
+    }
+}
+
+/// `as_it_lies`, `replicated`, `hash:COLUMN`, `range:COLUMN:BOUND,BOUND,...`. A column whose name
+/// has a colon is quoted as in SQL; bounds are SQL's literals.
+impl FromStr for Cut {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || Error::Cut { text: text.to_string() };
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let (column, bounds) = match pieces(rest).next() {
+            Some(first) if unquoted(first.text).is_some() => rest.split_at(first.text.len()),
+            _ => rest.split_at(rest.find(':').unwrap_or(rest.len())),
+        };
+        let column = unquoted(column).unwrap_or_else(|| column.to_string());
+        let bounds = match bounds.strip_prefix(':') {
+            Some(bounds) => Some(listed(bounds)),
+            None if bounds.is_empty() => None,
+            None => return Err(wrong()),
+        };
+        match (kind, column.is_empty(), bounds) {
+            ("as_it_lies", true, None) if kind == text => Ok(Self::AsItLies),
+            ("replicated", true, None) if kind == text => Ok(Self::Replicated),
+            ("hash", false, None) => Ok(Self::Hash { column }),
+            ("range", false, bounds) => {
+                Ok(Self::Range { column, bounds: bounds.unwrap_or_default() })
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// The parts of a list, cut at its commas outside of quotes and parentheses.
+fn listed(text: &str) -> Vec<String> {
+    let (mut parts, mut depth) = (vec![String::new()], 0_usize);
+    for piece in pieces(text) {
+        match piece.text {
+            "," if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push_str(piece.text);
+        }
+    }
+    let parts = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+    parts.map(str::to_string).collect()
 }
 
 /// The hash of a value that decides its node. It is a part of the format of clusters: rows that are
@@ -86,16 +170,29 @@ pub fn deal(
             batch.column(index).clone()
         }
     };
-    let node_of = match cut {
-        Cut::Range { .. } => by_range(&keys, bounds)?,
-        _ => by_hash(&keys, nodes)?,
-    };
     let mut rows = vec![Vec::new(); nodes];
-    for (row, node) in node_of.into_iter().enumerate() {
-        rows[node.min(nodes - 1)].push(row as u64);
+    for (row, node) in nodes_of(cut, &keys, bounds, nodes)?.into_iter().enumerate() {
+        rows[node].push(row as u64);
     }
     let parts = rows.into_iter().map(|rows| take_record_batch(batch, &UInt64Array::from(rows)));
     Ok(parts.collect::<Result<Vec<_>, _>>()?)
+}
+
+/// The node of each key of a hash or range cut.
+pub fn nodes_of(
+    cut: &Cut,
+    keys: &ArrayRef,
+    bounds: &[ScalarValue],
+    nodes: usize,
+) -> Result<Vec<usize>> {
+    let mut places = match cut {
+        Cut::Range { .. } => by_range(keys, bounds)?,
+        _ => by_hash(keys, nodes)?,
+    };
+    for place in &mut places {
+        *place = (*place).min(nodes.saturating_sub(1));
+    }
+    Ok(places)
 }
 
 fn by_hash(keys: &ArrayRef, nodes: usize) -> Result<Vec<usize>> {
@@ -106,6 +203,9 @@ fn by_hash(keys: &ArrayRef, nodes: usize) -> Result<Vec<usize>> {
 
 /// NULLs are behind all values, as in ORDER BY.
 fn by_range(keys: &ArrayRef, bounds: &[ScalarValue]) -> Result<Vec<usize>> {
+    if bounds.is_empty() {
+        return Ok(vec![0; keys.len()]);
+    }
     let options = SortOptions { descending: false, nulls_first: false };
     let field = SortField::new_with_options(keys.data_type().clone(), options);
     let converter = RowConverter::new(vec![field])?;
@@ -126,6 +226,45 @@ mod tests {
     fn batch(values: Vec<Option<i64>>) -> RecordBatch {
         let values: ArrayRef = Arc::new(Int64Array::from(values));
         RecordBatch::try_from_iter([("a", values)]).unwrap()
+    }
+
+    #[test]
+    fn cuts_are_read_from_texts() {
+        let read = |text: &str| text.parse::<Cut>().ok();
+        let hash = |column: &str| Some(Cut::Hash { column: column.to_string() });
+        let range = |column: &str, bounds: &[&str]| {
+            let bounds = bounds.iter().map(|bound| bound.to_string()).collect();
+            Some(Cut::Range { column: column.to_string(), bounds })
+        };
+        assert_eq!(read("as_it_lies"), Some(Cut::AsItLies));
+        assert_eq!(read("replicated"), Some(Cut::Replicated));
+        assert_eq!(read("hash:id"), hash("id"));
+        assert_eq!(read("hash:an id"), hash("an id"));
+        assert_eq!(read("hash:\"a:b\"\"c\""), hash("a:b\"c"));
+        assert_eq!(read("range:day"), range("day", &[]));
+        assert_eq!(read("range:n:10,-2.5"), range("n", &["10", "-2.5"]));
+        assert_eq!(read("range:\"n:1\":10"), range("n:1", &["10"]));
+        let expected = range("s", &["'a,b'", "concat('c', 'd:e')"]);
+        assert_eq!(read("range:s:'a,b', concat('c', 'd:e')"), expected);
+        for text in
+            ["as_it_lies", "replicated", "hash:an id", "hash:\"a:b\"\"c\"", "range:n:10,-2.5"]
+        {
+            assert_eq!(read(text).unwrap().to_string(), text);
+        }
+        for wrong in [
+            "",
+            "hash",
+            "hash:",
+            "hash:a:b",
+            "hash:\"a\"b",
+            "range::1",
+            "modulo:a",
+            "as_it_lies:",
+            "replicated:a",
+            "hash:\"\"",
+        ] {
+            assert!(matches!(wrong.parse::<Cut>(), Err(Error::Cut { .. })), "{wrong}");
+        }
     }
 
     #[test]

@@ -15,6 +15,24 @@ pub enum Error {
         /// What was given.
         address: String,
     },
+    /// A file that is no list of nodes.
+    #[error("{}{}: {message}", .file.display(), of_line(*.line))]
+    List {
+        /// The file.
+        file: std::path::PathBuf,
+        /// The line; 0: none.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// A text that is no cut.
+    #[error(
+        "{text:?} is none of as_it_lies, replicated, hash:COLUMN, range:COLUMN:BOUND,BOUND,..."
+    )]
+    Cut {
+        /// What was given.
+        text: String,
+    },
     /// A node cannot be reached, or has gone away.
     #[error("node {node} does not answer: {message}")]
     NodeLost {
@@ -57,6 +75,19 @@ pub enum Error {
         /// What differs.
         message: String,
     },
+    /// A list of nodes that is not that of the cluster.
+    #[error(
+        "node {node} is {theirs}, and {ours} in this list: write all nodes of the cluster in their \
+         order; Cluster::resize adds and removes nodes"
+    )]
+    Member {
+        /// The node.
+        node: String,
+        /// What it is by what it knows.
+        theirs: String,
+        /// What it is in the list.
+        ours: String,
+    },
     /// What a cluster does not do.
     #[error("not supported on a cluster: {0}")]
     Unsupported(String),
@@ -89,6 +120,15 @@ pub enum Error {
     /// An error of the database.
     #[error(transparent)]
     Database(#[from] swingdb::Error),
+}
+
+fn of_line(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(", line {line}") }
+}
+
+/// Refuses what a cluster does not do.
+pub(crate) fn refused<T>(what: impl Into<String>) -> Result<T> {
+    Err(Error::Unsupported(what.into()))
 }
 
 impl From<Error> for DataFusionError {

@@ -6,33 +6,47 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`error`] | what goes wrong, with the node that is to blame |
+//! | `names` | names in SQL texts |
 //! | [`cut`] | how rows are dealt out to nodes |
+//! | [`prune`] | which nodes a condition leaves out |
 //! | [`wire`] | messages between coordinator and nodes |
 //! | [`client`] | connections, limits of time |
 //! | [`catalog`] | what a node's database knows of the cluster |
 //! | [`scan`] | tables and their shards in plans |
+//! | [`colocate`], [`local_shuffle`] | work that stays where its rows are |
 //! | [`functions`] | functions of plans that carry something besides their names |
 //! | [`planner`] | which parts of a plan run where |
 //! | [`node`] | the server |
 //! | [`changes`] | changes of all nodes or none |
 //! | [`cluster`], [`session`] | the coordinator |
+//! | `block` | transactions of several statements |
+//! | [`list`] | a file that names the nodes |
+//! | [`serve`] | a session for a program in another language |
 
 #![forbid(unsafe_code)]
 
+pub(crate) mod block;
 pub mod catalog;
 pub mod changes;
 pub mod client;
 pub mod cluster;
+pub mod colocate;
 pub mod cut;
 pub mod error;
 pub mod functions;
+pub mod list;
+pub mod local_shuffle;
+pub(crate) mod names;
 pub mod node;
 pub mod planner;
+pub mod prune;
 pub mod scan;
+pub mod serve;
 pub mod session;
 pub mod wire;
 
 pub use cluster::{Cluster, Options};
 pub use cut::Cut;
 pub use error::{Error, Result};
+pub use list::List;
 pub use session::{Rows, Session};

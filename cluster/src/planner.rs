@@ -30,7 +30,7 @@ use datafusion_distributed::{
     DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedCodec, DistributedExec,
     DistributedExt, DistributedLeafExec, NetworkBoundaryExt, RouteTasksEvent,
     RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
-    SessionStateBuilderExt, WorkerResolver,
+    SessionStateBuilderExt, Stage, WorkerResolver,
 };
 use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
@@ -39,6 +39,7 @@ use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
 use url::Url;
 
 use crate::client::Client;
+use crate::colocate::{colocate, read_in_place};
 use crate::functions::{self, ByName, Carried};
 use crate::node::worker::{ScanCodec, SessionSettings};
 use crate::scan::{Reach, ShardScan};
@@ -108,26 +109,57 @@ pub fn carry_settings(state: &mut SessionState) {
 /// A table is read by as many tasks as it has shards.
 fn desired(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
     let scan = event.plan.downcast_ref::<ShardScan>()?;
-    Some(Ok(match scan.shards().len() {
+    Some(Ok(match scan.is_replicated() {
         // Each further task would read all its rows again.
-        0 | 1 => DesiredTaskCountEventResponse::maximum(1),
-        shards => DesiredTaskCountEventResponse::desired(shards),
+        true => DesiredTaskCountEventResponse::maximum(1),
+        false => DesiredTaskCountEventResponse::desired(scan.slots().len().max(1)),
     }))
 }
 
 fn scale_up(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<ScaleUpLeafNodeEventResponse>> {
-    let scan = event.plan.downcast_ref::<ShardScan>()?;
+    let scan = event.plan.downcast_ref::<ShardScan>().filter(|scan| !scan.is_replicated())?;
     let parts = scan.for_tasks(event.task_count);
     let leaf = DistributedLeafExec::try_new(Arc::clone(event.plan), parts);
     Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
 }
 
-/// Task `n` runs at node `n`, where shard `n` is. Elsewhere it would read over the network.
+/// A task runs at the node whose shards it reads: elsewhere they would come over the network. Tasks
+/// that read no shards run at the nodes of the stages below.
 fn route(nodes: &[Url], event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasksEventResponse>> {
-    if nodes.is_empty() || event.task_count < 2 {
-        return None;
+    let mut wanted = vec![None; event.task_count];
+    let mut below = Vec::<Url>::new();
+    let walked = event.plan.apply(|node| {
+        if let Some(boundary) = node.as_network_boundary() {
+            if let Stage::Remote(stage) = boundary.input_stage() {
+                below.extend(stage.workers.iter().cloned());
+            }
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        if let Some(leaf) = node.downcast_ref::<DistributedLeafExec>()
+            && leaf.variants().len() == event.task_count
+        {
+            for (task, variant) in wanted.iter_mut().zip(leaf.variants()) {
+                let scan = variant.downcast_ref::<ShardScan>();
+                let first = scan.and_then(|scan| scan.shards().first());
+                *task = task.take().or(first.map(|shard| shard.place));
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    if let Err(error) = walked {
+        return Some(Err(error));
     }
-    let urls = nodes.iter().cycle().take(event.task_count).cloned().collect();
+    below.sort();
+    below.dedup();
+    // Those that read shards, before all others.
+    let chosen = wanted.iter().flatten().filter_map(|place| nodes.get(*place).cloned());
+    let others = chosen.chain(below).chain(nodes.iter().cloned()).collect::<Vec<_>>();
+    let mut others = others.into_iter().cycle();
+    let urls = wanted.iter().map(|place| match place {
+        Some(place) => nodes.get(*place).cloned(),
+        None => others.next(),
+    });
+    let urls = urls.collect::<Option<Vec<_>>>()?;
     Some(Ok(RouteTasksEventResponse::new(urls)))
 }
 
@@ -150,7 +182,8 @@ impl QueryPlanner for ForStages {
         let state = SessionStateBuilder::new_from_existing(state.clone())
             .with_physical_optimizer_rules(rules.cloned().collect())
             .build();
-        DefaultPhysicalPlanner::default().create_physical_plan(plan, &state).await
+        let plan = DefaultPhysicalPlanner::default().create_physical_plan(plan, &state).await?;
+        colocate(&plan, state.config().target_partitions())
     }
 }
 
@@ -174,7 +207,8 @@ impl QueryPlanner for ClusterPlanner {
             let shown = self.create_physical_plan(&explain.plan, session).await?;
             return Ok(explained(explain, &shown));
         }
-        if let Ok(staged) = self.staged.create_physical_plan(plan, session).await
+        let staged = self.staged.create_physical_plan(plan, session).await;
+        if let Ok(staged) = staged.and_then(read_in_place)
             && let Some(state) = session.as_any().downcast_ref::<SessionState>()
             && let Some(distributed) = distributed(&staged)
             && can_be_sent(distributed, state)?

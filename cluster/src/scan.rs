@@ -4,6 +4,10 @@
 //! process's own memory, any other over the network: so the answer does not depend on where a part
 //! of a plan runs, only its speed does.
 //!
+//! A condition on the column of the cut leaves out the shards that cannot have such rows
+//! ([`prune`](crate::prune)). A replicated table has one shard for each node, and one is read: that
+//! of the process itself, else the first.
+//!
 //! A shard has as many partitions as the session has threads. Read locally, they share its parts;
 //! read over the network, the first has all rows, and the others have none.
 
@@ -17,6 +21,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Constraint, Constraints, DataFusionError, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -31,12 +36,16 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use crate::client::Client;
+use crate::cut::Cut;
 use crate::node::Node;
+use crate::prune::Placing;
 use crate::wire::{Bytes, Scan, schema_bytes, schema_of};
 
 /// Where the rows of a table are that one node has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shard {
+    /// Which of the cluster's nodes has it.
+    pub place: usize,
     /// The node's address: `host:port`.
     pub node: String,
     /// Identifies its process.
@@ -57,7 +66,14 @@ struct Said {
     partitions: usize,
     /// Shards that there is room for: all parts of a scan have the same number of partitions.
     room: usize,
+    /// The shards that are read; of a replicated table, one of these.
     shards: Vec<Shard>,
+    /// The nodes whose shards the tasks of a stage share, in turn. All scans that have to stay
+    /// together have the same.
+    slots: Vec<usize>,
+    /// How many nodes the cluster has.
+    nodes: usize,
+    cut: Cut,
     /// The columns that come out.
     schema: Bytes,
 }
@@ -75,12 +91,14 @@ pub struct ShardedTable {
     pub name: String,
     /// Its columns.
     pub schema: SchemaRef,
-    /// Where its rows are; one of them if all have all.
+    /// Where its rows are.
     pub shards: Vec<Shard>,
-    /// What is known of its rows.
-    pub statistics: Statistics,
+    /// What is known of the rows of each shard; of one, if all have all.
+    pub statistics: Vec<Statistics>,
     /// Its primary key.
     pub constraints: Constraints,
+    /// How its rows are dealt out.
+    pub placing: Placing,
 }
 
 impl ShardedTable {
@@ -88,6 +106,26 @@ impl ShardedTable {
     pub fn key(columns: &[usize]) -> Constraints {
         let key = (!columns.is_empty()).then(|| Constraint::PrimaryKey(columns.to_vec()));
         Constraints::new_unverified(key.into_iter().collect())
+    }
+
+    /// What is known of the rows of some shards.
+    fn known_of(&self, shards: &[Shard]) -> Result<Statistics> {
+        match self.placing.cut {
+            Cut::Replicated => Ok(self.statistics.first().cloned().unwrap_or_default()),
+            _ => {
+                let some = shards.iter().filter_map(|shard| self.statistics.get(shard.place));
+                Statistics::try_merge_iter(some, &self.schema)
+            }
+        }
+    }
+
+    /// The shards that can have rows which fulfil these conditions.
+    fn asked(&self, filters: &[Expr]) -> Vec<Shard> {
+        let field = self.placing.cut.column().map(|column| self.schema.field_with_name(column));
+        let Some(Ok(field)) = field else { return self.shards.clone() };
+        let places = self.placing.places(filters, field);
+        let asked = self.shards.iter().filter(|shard| places.contains(&shard.place));
+        asked.cloned().collect()
     }
 }
 
@@ -124,7 +162,7 @@ impl TableProvider for ShardedTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(self.statistics.clone())
+        self.known_of(&self.shards).ok()
     }
 
     fn supports_filters_pushdown(
@@ -132,7 +170,8 @@ impl TableProvider for ShardedTable {
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         let context = known_functions()?;
-        let answer = |filter: &&Expr| match written(filter, &context) {
+        // As they come to `scan`: without the name of the table, which may not be read as it is.
+        let answer = |filter: &&Expr| match written(&unnormalize_col((*filter).clone()), &context) {
             Some(_) => TableProviderFilterPushDown::Exact,
             None => TableProviderFilterPushDown::Unsupported,
         };
@@ -147,6 +186,7 @@ impl TableProvider for ShardedTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let context = known_functions()?;
+        let shards = self.asked(filters);
         let filters = filters.iter().map(|filter| {
             written(filter, &context).ok_or_else(|| {
                 DataFusionError::Internal(format!("a condition that cannot be sent: {filter}"))
@@ -156,7 +196,7 @@ impl TableProvider for ShardedTable {
         let all = || (0..self.schema.fields().len()).collect::<Vec<_>>();
         let projection = projection.cloned().unwrap_or_else(all);
         let schema = Arc::new(self.schema.project(&projection)?);
-        let mut statistics = self.statistics.clone().project(Some(&projection));
+        let mut statistics = self.known_of(&shards)?.project(Some(&projection));
         if !filters.is_empty() {
             statistics = statistics.to_inexact();
             // As the engine guesses where nothing is known.
@@ -181,8 +221,11 @@ impl TableProvider for ShardedTable {
             limit,
             time_zone: state.config_options().execution.time_zone.clone(),
             partitions: state.config().target_partitions().max(1),
-            room: self.shards.len(),
-            shards: self.shards.clone(),
+            room: if self.placing.cut == Cut::Replicated { 1 } else { shards.len() },
+            slots: shards.iter().map(|shard| shard.place).collect(),
+            shards,
+            nodes: self.placing.nodes,
+            cut: self.placing.cut.clone(),
         };
         Ok(Arc::new(ShardScan::new(said, schema, Arc::new(statistics))))
     }
@@ -206,7 +249,7 @@ impl ShardScan {
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        let local = Arc::new(said.shards.iter().map(|_| OnceCell::new()).collect());
+        let local = Arc::new((0..said.room).map(|_| OnceCell::new()).collect());
         Self { said, statistics, properties, local }
     }
 
@@ -215,12 +258,47 @@ impl ShardScan {
         &self.said.shards
     }
 
-    /// The scans of `tasks` tasks, which together are this one; task `n` reads shard `n`, and
-    /// further ones where there are fewer tasks than shards.
+    /// Whether each node has all rows.
+    pub fn is_replicated(&self) -> bool {
+        self.said.cut == Cut::Replicated
+    }
+
+    /// Whether it may stop before the end: which rows it gives depends on who reads them.
+    pub fn has_limit(&self) -> bool {
+        self.said.limit.is_some()
+    }
+
+    /// How its rows are dealt out.
+    pub fn cut(&self) -> &Cut {
+        &self.said.cut
+    }
+
+    /// How many nodes the cluster has.
+    pub fn nodes(&self) -> usize {
+        self.said.nodes
+    }
+
+    /// The nodes whose shards its tasks share.
+    pub fn slots(&self) -> &[usize] {
+        &self.said.slots
+    }
+
+    /// The same scan, whose tasks share the shards of these nodes; they include its own.
+    pub fn with_slots(&self, slots: Vec<usize>) -> Self {
+        let said = Said { room: slots.len(), slots, ..self.said.clone() };
+        Self::new(said, self.schema(), Arc::clone(&self.statistics))
+    }
+
+    /// The scans of `tasks` tasks, which together are this one; task `n` reads the shard of slot
+    /// `n`, and further ones where there are fewer tasks than slots.
     pub fn for_tasks(&self, tasks: usize) -> Vec<Arc<dyn ExecutionPlan>> {
-        let room = self.said.shards.len().div_ceil(tasks);
+        let slots = &self.said.slots;
+        let room = slots.len().div_ceil(tasks);
         let part = |task: usize| {
-            let shards = self.said.shards.iter().skip(task).step_by(tasks).cloned().collect();
+            let own = slots.iter().skip(task).step_by(tasks);
+            let shards =
+                own.filter_map(|place| self.said.shards.iter().find(|s| s.place == *place));
+            let shards = shards.cloned().collect();
             let said = Said { shards, room, ..self.said.clone() };
             let statistics = Arc::new(self.statistics.as_ref().clone().to_inexact());
             Arc::new(Self::new(said, self.schema(), statistics)) as Arc<dyn ExecutionPlan>
@@ -242,7 +320,8 @@ impl ShardScan {
         let schema = schema_of(&said.schema).map_err(DataFusionError::Execution)?;
         let statistics = crate::wire::statistics_of(&statistics);
         let statistics = Arc::new(statistics.map_err(DataFusionError::Execution)?);
-        if said.partitions == 0 || said.shards.len() > said.room {
+        let is_one = said.cut == Cut::Replicated;
+        if said.partitions == 0 || !is_one && said.shards.len() > said.room {
             return Err(DataFusionError::Execution("a scan without room".to_string()));
         }
         Ok(Self::new(said, schema, statistics))
@@ -288,7 +367,11 @@ impl DisplayAs for ShardScan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes = self.said.shards.iter().map(|shard| shard.node.as_str());
         let nodes = nodes.collect::<Vec<_>>().join(", ");
-        write!(f, "ShardScan: table={}, nodes=[{nodes}]", self.said.table)?;
+        write!(f, "ShardScan: table={}, ", self.said.table)?;
+        match self.is_replicated() {
+            true => write!(f, "one of nodes=[{nodes}]")?,
+            false => write!(f, "{} of {} nodes=[{nodes}]", self.said.shards.len(), self.nodes())?,
+        }
         write!(f, ", conditions={}", self.said.filters.len())?;
         match self.said.limit {
             Some(limit) => write!(f, ", fetch={limit}"),
@@ -331,14 +414,20 @@ impl ExecutionPlan for ShardScan {
     ) -> Result<SendableRecordBatchStream> {
         let (slot, part) = (partition / self.said.partitions, partition % self.said.partitions);
         let schema = self.schema();
-        let Some(shard) = self.said.shards.get(slot) else {
+        let config = context.session_config();
+        let local = config.get_extension::<LocalNode>();
+        let shards = &self.said.shards;
+        let is_here = |shard: &&Shard| local.as_ref().is_some_and(|l| l.0.process == shard.process);
+        let shard = match self.is_replicated() {
+            true => shards.iter().find(is_here).or(shards.first()),
+            false => shards.get(slot),
+        };
+        let Some(shard) = shard else {
             return Ok(Box::pin(EmptyRecordBatchStream::new(schema)));
         };
         let scan = self.asked(shard);
-        let config = context.session_config();
-        if let Some(local) = config.get_extension::<LocalNode>()
-            && local.0.process == shard.process
-        {
+        let here = is_here(&shard);
+        if here && let Some(local) = local {
             let (plans, parts) = (Arc::clone(&self.local), self.said.partitions);
             let rows = async move {
                 let made = plans[slot].get_or_try_init(|| async {

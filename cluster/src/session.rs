@@ -9,23 +9,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session as EngineSession, TableProvider};
-use datafusion::common::{Result as EngineResult, Statistics};
+use datafusion::common::{Result as EngineResult, ScalarValue, Statistics};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 use swingdb::cutter::{first_words, split, words};
-use swingdb::{Connection, Database, QueryResult};
+use swingdb::{Connection, Database, QueryResult, Value, field_type};
 
-use crate::changes::coordinator::run as run_change;
+use crate::block::{Block, transaction};
 use crate::changes::statement::Change;
+use crate::changes::steps::Changed;
 use crate::client::{Kept, url_of};
 use crate::cluster::Cluster;
 use crate::cut::Cut;
 use crate::error::{Error, Result};
+use crate::names::{is_same, name_of};
 use crate::planner::{carry_settings, configure};
+use crate::prune::{Placing, is_equal_by_bytes};
 use crate::scan::{Shard, ShardedTable};
 use crate::wire::{HeldTable, schema_of, statistics_of};
 
@@ -37,6 +40,9 @@ pub struct Session {
     cluster: Cluster,
     connection: Connection,
     state: Mutex<Arc<State>>,
+    /// The values of bounds of cuts, by the queries that compute them.
+    literals: Mutex<BTreeMap<String, ScalarValue>>,
+    pub(crate) block: Mutex<Block>,
 }
 
 /// What a session reads.
@@ -44,7 +50,7 @@ pub(crate) struct State {
     pub(crate) holds: Vec<Kept>,
     pub(crate) tables: BTreeMap<String, Known>,
     /// Tables that are not the same at all nodes, and why.
-    torn: BTreeMap<String, String>,
+    pub(crate) torn: BTreeMap<String, String>,
 }
 
 /// A table of the cluster.
@@ -54,6 +60,15 @@ pub(crate) struct Known {
     pub(crate) cut: Cut,
     /// Rows of each node.
     pub(crate) rows: Vec<usize>,
+    /// Whether it has a primary key whose equal values are on one node.
+    pub(crate) is_key_whole: bool,
+}
+
+impl Known {
+    /// A table without rows and keys.
+    pub(crate) fn empty(schema: SchemaRef, cut: Cut) -> Self {
+        Self { schema, cut, rows: Vec::new(), is_key_whole: false }
+    }
 }
 
 impl State {
@@ -62,14 +77,23 @@ impl State {
         if self.torn.is_empty() {
             return Ok(());
         }
-        for word in words(sql) {
-            let name = word.text.trim_matches('"');
-            let torn = self.torn.iter().find(|(table, _)| table.eq_ignore_ascii_case(name));
-            if let Some((table, message)) = torn {
-                return Err(Error::Table { table: table.clone(), message: message.clone() });
+        words(sql).filter_map(|word| name_of(&word)).try_for_each(|name| self.check_table(&name))
+    }
+
+    /// Refuses a table that is not the same at all nodes.
+    pub(crate) fn check_table(&self, name: &str) -> Result<()> {
+        match self.torn.iter().find(|(table, _)| is_same(table, name)) {
+            Some((table, message)) => {
+                Err(Error::Table { table: table.clone(), message: message.clone() })
             }
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// The table of a name, as it is written where it was made.
+    pub(crate) fn table(&self, name: &str) -> Option<(&String, &Known)> {
+        let alike = || self.tables.iter().find(|(table, _)| is_same(table, name));
+        self.tables.get_key_value(name).or_else(alike)
     }
 }
 
@@ -83,13 +107,23 @@ impl Session {
         let token = inner.token.as_deref();
         connection.configure_engine(|state| Ok(configure(state, urls, &inner.client, token)?))?;
         let empty = State { holds: Vec::new(), tables: BTreeMap::new(), torn: BTreeMap::new() };
-        let session = Self { cluster, connection, state: Mutex::new(Arc::new(empty)) };
+        let state = Mutex::new(Arc::new(empty));
+        let (literals, block) = (Mutex::default(), Mutex::default());
+        let session = Self { cluster, connection, state, literals, block };
         session.see(holds)?;
         Ok(session)
     }
 
     /// Moves to the newest state of all nodes.
     pub fn refresh(&self) -> Result<()> {
+        if !matches!(*self.block.lock(), Block::None) {
+            return Err(transaction("a refresh inside of a transaction"));
+        }
+        self.move_on()
+    }
+
+    /// As [`refresh`](Self::refresh), also inside of a transaction.
+    pub(crate) fn move_on(&self) -> Result<()> {
         let cluster = self.cluster.clone();
         let holds = self.cluster.wait(async move { cluster.hold().await })?;
         self.see(holds)
@@ -127,6 +161,15 @@ impl Session {
         }
         *self.state.lock() = Arc::new(State { holds, tables, torn });
         self.take_definitions()
+    }
+
+    /// The result of a change.
+    pub(crate) fn changed(&self, changed: Changed) -> Rows {
+        let result = match changed.returned {
+            Some((schema, batches)) => Answer::Returned(schema, changed.rows, batches.into_iter()),
+            None => Answer::Changed(changed.rows),
+        };
+        Rows { result, cluster: self.cluster.clone(), _state: self.state() }
     }
 
     /// Makes the views, macros and types of the first node known here.
@@ -168,6 +211,7 @@ impl Session {
             let statistics = statistics_of(&table.statistics);
             let statistics = statistics.map_err(|e| wrong(format!("node {node}: {e}")))?;
             shards.push(Shard {
+                place: shards.len(),
                 node: node.clone(),
                 process: kept.held.process.clone(),
                 hold: kept.held.hold,
@@ -190,23 +234,43 @@ impl Session {
         // Elsewhere a key is one of each node's rows only.
         let key = if is_key_whole { &first.primary_key[..] } else { &[] };
         let constraints = ShardedTable::key(key);
-        let statistics = match first.cut {
-            Cut::Replicated => {
-                if let Some(other) = rows.iter().position(|count| *count != rows[0]) {
-                    let node = &self.cluster.places()[other].node;
-                    let message = format!("node {node} has other rows of it than the first node");
-                    return Err(wrong(message));
-                }
-                shards.truncate(1);
-                found[0].2.clone()
-            }
-            _ => Statistics::try_merge_iter(found.iter().map(|(_, _, one)| one), schema)?,
-        };
+        if first.cut == Cut::Replicated
+            && let Some(other) = rows.iter().position(|count| *count != rows[0])
+        {
+            let node = &self.cluster.places()[other].node;
+            return Err(wrong(format!("node {node} has other rows of it than the first node")));
+        }
         let schema = Arc::clone(schema);
-        let known = Known { schema: Arc::clone(&schema), cut: first.cut.clone(), rows };
-        let provider =
-            ShardedTable { name: name.to_string(), schema, shards, statistics, constraints };
+        let mut known = Known::empty(Arc::clone(&schema), first.cut.clone());
+        known.rows = rows;
+        known.is_key_whole = is_key_whole && !first.primary_key.is_empty();
+        let bounds = self.bounds(&known)?;
+        let placing = Placing { cut: first.cut.clone(), bounds, nodes: holds.len() };
+        let statistics = found.into_iter().map(|(_, _, one)| one).collect();
+        let name = name.to_string();
+        let provider = ShardedTable { name, schema, shards, statistics, constraints, placing };
         Ok((known, provider))
+    }
+
+    /// The values of a cut's bounds.
+    pub(crate) fn bounds(&self, known: &Known) -> Result<Vec<ScalarValue>> {
+        let Cut::Range { column, bounds } = &known.cut else { return Ok(Vec::new()) };
+        let wanted = field_type(known.schema.field_with_name(column)?);
+        let mut values = Vec::new();
+        for bound in bounds {
+            let sql = format!("SELECT CAST({bound} AS {wanted})");
+            if let Some(value) = self.literals.lock().get(&sql) {
+                values.push(value.clone());
+                continue;
+            }
+            let rows = self.connection.query(&sql)?.collect()?;
+            let first = rows.iter().find(|batch| batch.num_rows() > 0);
+            let first = first.ok_or_else(|| Error::Unsupported(format!("the bound {bound}")))?;
+            let value = ScalarValue::try_from_array(first.column(0), 0)?;
+            self.literals.lock().insert(sql, value.clone());
+            values.push(value);
+        }
+        Ok(values)
     }
 
     pub(crate) fn state(&self) -> Arc<State> {
@@ -238,47 +302,66 @@ impl Session {
         self.state().tables.get(table).map(|known| known.cut.clone())
     }
 
+    /// The tables, and how they are cut.
+    pub fn cuts(&self) -> Vec<(String, Cut)> {
+        let state = self.state();
+        state.tables.iter().map(|(name, known)| (name.clone(), known.cut.clone())).collect()
+    }
+
     /// Runs statements and returns the result of the last.
     pub fn query(&self, sql: &str) -> Result<Rows> {
         self.execute(sql, &Cut::AsItLies)
     }
 
+    /// Runs a statement with parameters: they fill `?` in the order of the text, and `$1`, `$2` by
+    /// number.
+    ///
+    /// ```no_run
+    /// # fn f(session: &swingdb_cluster::Session) -> swingdb_cluster::Result<()> {
+    /// session.query_with("INSERT INTO t VALUES (?, ?)", &[1.into(), "one".into()])?;
+    /// # Ok(()) }
+    /// ```
+    pub fn query_with(&self, sql: &str, parameters: &[Value]) -> Result<Rows> {
+        self.execute_with(sql, parameters, &Cut::AsItLies)
+    }
+
     /// Runs statements; a table that they make is cut by `cut`.
     pub fn execute(&self, sql: &str, cut: &Cut) -> Result<Rows> {
+        self.execute_with(sql, &[], cut)
+    }
+
+    /// Runs a statement with parameters, or several without; a table that they make is cut by
+    /// `cut`.
+    pub fn execute_with(&self, sql: &str, parameters: &[Value], cut: &Cut) -> Result<Rows> {
         let mut last = None;
-        for statement in split(sql).all() {
-            last = Some(self.run(statement, cut)?);
+        let statements = split(sql).all();
+        if !parameters.is_empty() && statements.len() > 1 {
+            return Err(Error::Unsupported("parameters of several statements".to_string()));
+        }
+        for statement in statements {
+            last = Some(self.run(statement, parameters, cut)?);
         }
         last.ok_or_else(|| Error::Unsupported("a text without a statement".to_string()))
     }
 
-    fn run(&self, sql: &str, cut: &Cut) -> Result<Rows> {
-        if let Some(change) = Change::of(sql, cut)? {
-            let changed = run_change(self, &change)?;
-            self.refresh()?;
-            let result = Answer::Changed(changed);
-            return Ok(Rows { result, cluster: self.cluster.clone(), _state: self.state() });
+    fn run(&self, sql: &str, parameters: &[Value], cut: &Cut) -> Result<Rows> {
+        if self.block_statement(sql)? {
+            return Ok(self.changed(Changed::default()));
         }
+        if let Some(change) = Change::of(sql, cut)? {
+            return self.change_by(&change, parameters);
+        }
+        self.check_block(sql)?;
         self.state().check(sql)?;
         self.connection.configure_engine(|state| {
             carry_settings(state);
             Ok(())
         })?;
-        let result = self.connection.query(sql);
+        let result = self.connection.execute(sql, parameters);
         let result = result.map_err(|error| diagnosed(&self.cluster, error))?;
         let result = Answer::Rows(result);
         Ok(Rows { result, cluster: self.cluster.clone(), _state: self.state() })
     }
-}
-
-/// Whether equal values are on the same node: 0.0 and -0.0 need not be, nor texts with a meaning.
-fn is_equal_by_bytes(field: &arrow::datatypes::Field) -> bool {
-    let data_type = field.data_type();
-    let is_text = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    data_type.is_integer()
-        || data_type.is_decimal()
-        || matches!(data_type, DataType::Date32 | DataType::Timestamp(..))
-        || is_text && field.metadata().is_empty()
 }
 
 /// `CREATE OR REPLACE` for `CREATE`.
@@ -339,13 +422,16 @@ pub struct Rows {
 enum Answer {
     Rows(QueryResult),
     Changed(u64),
+    /// Rows of RETURNING, and how many rows have changed.
+    Returned(SchemaRef, u64, std::vec::IntoIter<RecordBatch>),
 }
 
 impl Rows {
-    /// The columns; `None` for a change.
+    /// The columns; `None` for a change without RETURNING.
     pub fn schema(&self) -> Option<SchemaRef> {
         match &self.result {
             Answer::Rows(rows) => Some(rows.schema()),
+            Answer::Returned(schema, ..) => Some(Arc::clone(schema)),
             Answer::Changed(_) => None,
         }
     }
@@ -354,7 +440,7 @@ impl Rows {
     pub fn rows_changed(&self) -> Option<u64> {
         match &self.result {
             Answer::Rows(_) => None,
-            Answer::Changed(count) => Some(*count),
+            Answer::Changed(count) | Answer::Returned(_, count, _) => Some(*count),
         }
     }
 
@@ -368,7 +454,11 @@ impl Iterator for Rows {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Answer::Rows(rows) = &mut self.result else { return None };
+        let rows = match &mut self.result {
+            Answer::Rows(rows) => rows,
+            Answer::Returned(_, _, batches) => return batches.next().map(Ok),
+            Answer::Changed(_) => return None,
+        };
         let batch = rows.next()?;
         Some(batch.map_err(|error| diagnosed(&self.cluster, error)))
     }

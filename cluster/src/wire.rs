@@ -5,7 +5,7 @@
 
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::convert::{IpcSchemaEncoder, fb_to_schema};
-use datafusion::common::Statistics;
+use datafusion::common::{ScalarValue, Statistics};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,8 @@ pub struct Held {
     pub epoch: u64,
     /// The last change of the whole cluster that it shows.
     pub change: u64,
+    /// How many nodes the cluster has, and which of them this one is.
+    pub place: Option<(u64, u64)>,
     /// Its tables.
     pub tables: Vec<HeldTable>,
     /// Statements that define its views, macros and types.
@@ -127,6 +129,19 @@ pub fn schema_bytes(schema: &SchemaRef) -> Bytes {
 pub fn schema_of(bytes: &Bytes) -> Result<SchemaRef, String> {
     let root = arrow::ipc::root_as_schema(&bytes.0).map_err(|error| error.to_string())?;
     Ok(std::sync::Arc::new(fb_to_schema(root)))
+}
+
+/// A value as bytes.
+pub fn value_bytes(value: &ScalarValue) -> Result<Bytes, String> {
+    let written = datafusion_proto_common::protobuf_common::ScalarValue::try_from(value);
+    Ok(Bytes(written.map_err(|error| error.to_string())?.encode_to_vec()))
+}
+
+/// A value from bytes.
+pub fn value_of(bytes: &Bytes) -> Result<ScalarValue, String> {
+    let read = datafusion_proto_common::protobuf_common::ScalarValue::decode(bytes.0.as_slice());
+    let read = read.map_err(|error| error.to_string())?;
+    ScalarValue::try_from(&read).map_err(|error| error.to_string())
 }
 
 /// Statistics as bytes.

@@ -70,6 +70,7 @@ from .types import (
 )
 
 if TYPE_CHECKING:
+    from ._cluster import Cluster, ClusterResult, cluster
     from .heap import HeapError, HeapSnapshot, HeapStats, ObjectHeap
 
 #: PEP 249: the version of the interface.
@@ -87,6 +88,8 @@ __all__ = [
     "STRING",
     "Binary",
     "CheckpointInfo",
+    "Cluster",
+    "ClusterResult",
     "Connection",
     "Cursor",
     "DatabaseInfo",
@@ -114,6 +117,7 @@ __all__ = [
     "TimestampFromTicks",
     "__version__",
     "apilevel",
+    "cluster",
     "connect",
     "discard_snapshot",
     "doctor",
@@ -143,4 +147,9 @@ def __getattr__(name: str) -> object:
         from . import heap
 
         return getattr(heap, name)
+    # What starts processes is not imported by those who need none.
+    if name in ("Cluster", "ClusterResult", "cluster"):
+        from . import _cluster
+
+        return getattr(_cluster, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -49,6 +49,9 @@ class DatabaseInfo(NamedTuple):
     shared: float | None
     #: The databases it came from.
     parents: tuple[Parent, ...]
+    #: What its owner calls it besides: the name that a program in C gave to an area, whose own name
+    #: is ``swing-token-5``, or "object heap"; None for databases.
+    label: str | None = None
 
 
 class LineageNode(NamedTuple):

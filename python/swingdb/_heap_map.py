@@ -111,6 +111,9 @@ class HeapMapView(Mapping[bytes, bytes]):
     def __len__(self) -> int:
         return self._len
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._len} entries in {self._objects!r}>"
+
     def __iter__(self) -> Iterator[bytes]:
         count = len(self._buckets)
         level = 1 << (count.bit_length() - 1)

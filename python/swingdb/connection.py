@@ -563,9 +563,14 @@ class Connection:
 
         Warns if that state ends with the last process that uses it, because there is too little
         room where databases lie (a small ``/dev/shm``), and no store on a disk has it.
+
+        While the database is still read from its store, this waits until all of it is in memory;
+        Ctrl-C, :meth:`interrupt` and ``statement_timeout`` end the waiting, and nothing is shared.
         """
         opened = self._check()
-        epoch, seconds, outlives = opened.database.share()
+        # Where it may take long, it is a statement, which can be interrupted.
+        shares = self._session() if opened.database.is_loading else opened.database
+        epoch, seconds, outlives = shares.share()
         opened.warn_if_fleeting(outlives)
         return ShareInfo(epoch, seconds)
 

@@ -53,6 +53,12 @@ __all__ = [
     "NotAllowedError",
     "ForkedError",
     "ClosedError",
+    "ClusterError",
+    "NodeLostError",
+    "NodeVersionError",
+    "NodeFailedError",
+    "UndeliveredError",
+    "InDoubtError",
 ]
 
 
@@ -96,6 +102,8 @@ class Error(Exception):
     free: int | None = None
     #: ``errno`` of the failed system call.
     errno: int | None = None
+    #: The address of the cluster's node that is to blame.
+    node: str | None = None
 
     def __init__(self, message: object = "", **details: Any) -> None:
         super().__init__(message)
@@ -280,3 +288,31 @@ class ForkedError(InterfaceError):
 
 class ClosedError(InterfaceError):
     """The connection, cursor or result was closed before."""
+
+
+class ClusterError(OperationalError):
+    """A statement on a cluster failed: ``node`` is to blame, if one is."""
+
+
+class NodeLostError(ClusterError):
+    """A node is gone, or does not answer in time. There is never an answer from a part of the
+    nodes.
+    """
+
+
+class NodeVersionError(ClusterError):
+    """A node has another version than the coordinator."""
+
+
+class NodeFailedError(ClusterError):
+    """A node refused a statement, or failed to carry it out."""
+
+
+class UndeliveredError(ClusterError):
+    """A change is decided, but ``node`` could not be told yet: :meth:`Cluster.recover` tells it."""
+
+
+class InDoubtError(ClusterError):
+    """The node that decides was lost meanwhile: :meth:`Cluster.recover` finds out whether the
+    change was carried out, and settles it.
+    """

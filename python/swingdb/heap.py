@@ -45,6 +45,7 @@ C interface (``fgmm.h``, see ``docs/heap.md``); calls let other threads of Pytho
 from __future__ import annotations
 
 import ctypes
+import numbers
 import operator
 import os
 import threading
@@ -57,7 +58,7 @@ from swingdb import _internal
 from swingdb.errors import OperationalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
     from ._heap_map import HeapMap, HeapMapView
@@ -67,7 +68,8 @@ __all__ = ["MAX_OBJECT_BYTES", "HeapError", "HeapSnapshot", "HeapStats", "Object
 #: The longest object.
 MAX_OBJECT_BYTES = 65536
 _PIN = 2
-_S3FIFO, _PERSISTENT = 1, 2
+_PERSISTENT = 2
+_POLICIES = {"fifo": 4, "s3fifo": 1}
 _PROBLEMS = {
     -1: "argument", -2: "not found", -3: "not shared", -4: "no memory", -5: "no addresses",
     -8: "forked", -9: "io", -10: "damaged", -11: "in use", -13: "name taken", -15: "no object",
@@ -75,6 +77,8 @@ _PROBLEMS = {
 }
 #: Handles that a snapshot is asked for in one call.
 _HANDLES = 4096
+#: Objects that are brought into memory together before they are copied.
+_TOGETHER = 32
 
 
 class HeapError(OperationalError):
@@ -271,11 +275,13 @@ def _close(heap: ctypes.c_void_p, process: int) -> None:
 class ObjectHeap:
     """Objects in a directory on a disk, of which at most ``budget`` bytes are in memory.
 
-    ``path`` is made when it is missing. Without ``persistent`` nothing stays there after the
-    process. ``policy`` chooses which objects leave memory: "fifo" by the two lists of FG_MM's
-    paper, "s3fifo" by S3-FIFO. ``disk_limit`` is the most the file may take, in bytes; a call
-    waits for an object in use for at most ``max_wait`` seconds. ``progress`` is called with two
-    numbers, read and all, while a persistent heap is opened.
+    ``path`` is made when it is missing, and should be on a disk: what lies in a file system in
+    memory, as ``/tmp`` may be, takes memory beside the budget. Without ``persistent`` nothing stays
+    there after the process. ``policy`` chooses which objects leave memory: "s3fifo" by S3-FIFO,
+    which has more hits on most traces, "fifo" by the two lists of FG_MM's paper. ``disk_limit`` is
+    the most the file may take, in bytes; a call waits for an object in use for at most ``max_wait``
+    seconds. ``progress`` is called with two numbers, read and all, while a persistent heap is
+    opened.
 
     With a ``name`` the objects in memory lie in an area of that name (``$SWINGDB_HOME``): what
     :meth:`share` shares is there for every process of the same user, see :class:`HeapSnapshot`.
@@ -290,13 +296,13 @@ class ObjectHeap:
         *,
         budget: int = 64 << 20,
         persistent: bool = False,
-        policy: Literal["fifo", "s3fifo"] = "fifo",
+        policy: Literal["fifo", "s3fifo"] = "s3fifo",
         disk_limit: int | None = None,
         max_wait: float = 10.0,
         progress: Callable[[int, int], object] | None = None,
         name: str | None = None,
     ) -> None:
-        if policy not in ("fifo", "s3fifo"):
+        if policy not in _POLICIES:
             raise ValueError(f'policy must be "fifo" or "s3fifo", not {policy!r}')
         if not 0.001 <= max_wait <= 1e9:
             raise ValueError(f"max_wait must be from 0.001 to 1e9 seconds, not {max_wait!r}")
@@ -304,7 +310,7 @@ class ObjectHeap:
             raise ValueError("budget and disk_limit must be positive numbers of bytes")
         if name is not None and persistent:
             raise ValueError("a heap with a name, which others can read, is not persistent")
-        flags = (_S3FIFO if policy == "s3fifo" else 0) | (_PERSISTENT if persistent else 0)
+        flags = _POLICIES[policy] | (_PERSISTENT if persistent else 0)
         config = _Config(budget, disk_limit or 0, round(max_wait * 1000), flags)
         raised: list[BaseException] = []
 
@@ -316,14 +322,15 @@ class ObjectHeap:
                 raised.append(error)
 
         out = ctypes.c_void_p()
-        directory = os.fsencode(path)
+        directory = _c_string(os.fsencode(path), "a path")
         if name is None:
             _check(_library().swing_heap_open_with(
                 directory, ctypes.byref(config), _Progress(tell), None, ctypes.byref(out)
             ))
         else:
             _check(_library().swing_heap_open_in(
-                name.encode(), directory, ctypes.byref(config), ctypes.byref(out)
+                _c_string(name.encode(), "a name"), directory, ctypes.byref(config),
+                ctypes.byref(out)
             ))
         self._heap: ctypes.c_void_p | None = out
         self._path = os.fspath(path)
@@ -351,8 +358,10 @@ class ObjectHeap:
     def alloc(self, contents: Any) -> int:
         """A new object: of these bytes (any buffer), or of so many zeros. Returns its handle."""
         out = ctypes.c_uint64()
-        if isinstance(contents, int):
-            _check(_library().swing_heap_alloc(self._live(), None, contents, ctypes.byref(out)))
+        # NumPy's integers are such as well, and have bytes of their own.
+        if isinstance(contents, numbers.Integral):
+            size = operator.index(contents)
+            _check(_library().swing_heap_alloc(self._live(), None, size, ctypes.byref(out)))
             return out.value
         data = _bytes(contents)
         _check(_library().swing_heap_alloc(self._live(), data, len(data), ctypes.byref(out)))
@@ -463,14 +472,20 @@ class ObjectHeap:
 
     def prefetch(self, handles: Iterable[int]) -> None:
         """Brings objects into memory, several reads at a time. Nothing keeps them there."""
-        numbers = list(handles)
-        array = (ctypes.c_uint64 * max(len(numbers), 1))(*numbers)
-        _check(_library().swing_heap_prefetch(self._live(), array, len(numbers)))
+        wanted = list(handles)
+        array = (ctypes.c_uint64 * max(len(wanted), 1))(*wanted)
+        _check(_library().swing_heap_prefetch(self._live(), array, len(wanted)))
 
-    def get_many(self, handles: Sequence[int]) -> list[bytes]:
+    def get_many(self, handles: Iterable[int]) -> list[bytes]:
         """Copies of objects, read several at a time."""
-        self.prefetch(handles)
-        return [self.read(handle) for handle in handles]
+        wanted = list(handles)
+        found: list[bytes] = []
+        # Memory may not have room for all of them.
+        for start in range(0, len(wanted), _TOGETHER):
+            these = wanted[start : start + _TOGETHER]
+            self.prefetch(these)
+            found += map(self.read, these)
+        return found
 
     # ---- the heap ------------------------------------------------------------------------------
 
@@ -582,7 +597,8 @@ class HeapSnapshot:
 
     def __init__(self, name: str) -> None:
         out = ctypes.c_void_p()
-        _check(_library().swing_heap_snapshot_open(name.encode(), ctypes.byref(out)))
+        c_name = _c_string(name.encode(), "a name")
+        _check(_library().swing_heap_snapshot_open(c_name, ctypes.byref(out)))
         self._snapshot: ctypes.c_void_p | None = out
         self._name = name
         #: Views that were made, and one entry for each of them that has gone.
@@ -650,7 +666,7 @@ class HeapSnapshot:
         _check(_library().swing_heap_snapshot_read(self._live(), handle, offset, buffer, size))
         return buffer.raw[:size]
 
-    def get_many(self, handles: Sequence[int]) -> list[bytes]:
+    def get_many(self, handles: Iterable[int]) -> list[bytes]:
         """Copies of objects."""
         return [self.read(handle) for handle in handles]
 
@@ -706,6 +722,13 @@ class HeapSnapshot:
 
 def _nothing(_: object) -> None:
     pass
+
+
+def _c_string(text: bytes, what: str) -> bytes:
+    # C would end it at the zero.
+    if b"\0" in text:
+        raise ValueError(f"{what} has no zero byte in it: {text!r}")
+    return text
 
 
 def _bytes(contents: Any) -> bytes:

@@ -136,8 +136,9 @@ int main(void) {
     swing_area hooked;
     unsigned char byte, *address;
     char text[8];
-    int pipes[2];
-    CHECK(nv_malloc(1) == NULL);
+    int pipes[2], status;
+    pid_t child;
+    CHECK(nv_malloc(1) == NULL && strstr(swing_last_error(), "sysInit") != NULL);
     CHECK(setenv("FGMM_BUDGET_MIB", "8", 1) == 0);
     CHECK(sysInit() == 0 && sysInit() == 0);
     CHECK(swing_create(4 << 20, &area) == 0 && swing_allow_hooks(area.token, 1) == 0);
@@ -180,6 +181,19 @@ int main(void) {
     CHECK(nv_write(objects[0], 0, address, 1) == 0 && objects[0][0] == 'A');
     CHECK(nv_write(address, 0, address + 1, 7) == 0 && memcmp(address, "BCDEFGHH", 8) == 0);
     CHECK(nv_read(address + 1, 0, text, 1) == -1 && nv_read(address, 4, text, 8) == -1);
+    /* A child has no use of its parent's heap, and may have one of its own. */
+    child = fork();
+    if (child == 0) {
+        unsigned char *own;
+        CHECK(nv_malloc(1) == NULL && sysInit() == 0 && sysInit() == 0);
+        own = (unsigned char *)nv_calloc(1, 500);
+        CHECK(own != NULL && own[499] == 0);
+        own[499] = 7;
+        CHECK(own[499] == 7 && sysQuit() == 0 && nv_malloc(1) == NULL);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(address[0] == 'B');
     CHECK(sysQuit() == 0 && sysQuit() == 0 && nv_malloc(1) == NULL);
     CHECK(swing_release(area.token) == 0);
     return 0;

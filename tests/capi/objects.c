@@ -202,6 +202,10 @@ static void mistakes(void) {
     memset(&config, 0, sizeof config);
     config.flags = 1 << 20;
     CHECK(swing_heap_open(directory, &config, &heap) == SWING_E_ARGUMENT);
+    config.flags = SWING_HEAP_S3FIFO | SWING_HEAP_TWO_LISTS;
+    CHECK(swing_heap_open(directory, &config, &heap) == SWING_E_ARGUMENT);
+    config.flags = SWING_HEAP_TWO_LISTS;
+    CHECK(swing_heap_open(directory, &config, &heap) == 0 && swing_heap_close(heap) == 0);
     CHECK(swing_heap_open("/proc/none", NULL, &heap) == SWING_E_IO);
 }
 

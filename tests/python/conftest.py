@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,8 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A fresh namespace directory, in the environment of this process and its children."""
     path = Path(tempfile.mkdtemp(prefix="swingdb-test-", dir=SHM))
     monkeypatch.setenv("SWINGDB_HOME", str(path))
+    # No test asks the network, where swingdb-remote is installed.
+    monkeypatch.setenv("SWINGDB_REMOTE", "/nonexistent/swingdb-remote")
     yield path
     shutil.rmtree(path, ignore_errors=True)
 
@@ -138,6 +142,32 @@ def eventually() -> Callable[[Callable[[], bool]], bool]:
         return is_so()
 
     return eventually
+
+
+@pytest.fixture
+def interrupting() -> Callable[..., AbstractContextManager[None]]:
+    """Calls a function again and again while a block runs, first after some seconds.
+
+    Once would not do: on a busy machine the statement may begin later than that.
+    """
+
+    @contextmanager
+    def interrupting(interrupt: Callable[[], object], after: float = 0.4) -> Iterator[None]:
+        ended = threading.Event()
+
+        def run() -> None:
+            while not ended.wait(after):
+                interrupt()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    return interrupting
 
 
 def used_bytes(path: Path) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import os
-import threading
 import time
 
 import pandas as pd
@@ -270,17 +269,15 @@ def test_read_only(adbc):
         rows(adbc, "INSERT INTO t VALUES (1)")
 
 
-def test_cancel(adbc):
+def test_cancel(adbc, interrupting):
     with adbc.cursor() as cursor:
-        timer = threading.Timer(0.5, cursor.adbc_cancel)
-        timer.start()
         begun = time.monotonic()
         # What fails while rows are read is Arrow's error.
-        with pytest.raises((adbc_driver_manager.Error, pa.ArrowException)):
+        ends = pytest.raises((adbc_driver_manager.Error, pa.ArrowException))
+        with interrupting(cursor.adbc_cancel), ends:
             cursor.execute("SELECT count(*) FROM range(10000000) a, range(10000000) b")
             cursor.fetchall()
         assert time.monotonic() - begun < 60
-        timer.join()
     assert rows(adbc, "SELECT 1") == [(1,)]
 
 

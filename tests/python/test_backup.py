@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -219,7 +218,7 @@ def test_indexes_and_comments_travel_both_ways(con: swingdb.Connection, tmp_path
             again.execute("INSERT INTO u VALUES (1, 'z', 9)")
 
 
-def test_interrupts_leave_nothing(con: swingdb.Connection, tmp_path: Path) -> None:
+def test_interrupts_leave_nothing(con: swingdb.Connection, tmp_path: Path, interrupting) -> None:
     """Neither a folder nor tables."""
     con.execute("CREATE TABLE t AS SELECT range AS a, 'row ' || range AS b FROM range(3000000)")
     con.execute(f"EXPORT DATABASE '{tmp_path}/whole'")
@@ -228,11 +227,11 @@ def test_interrupts_leave_nothing(con: swingdb.Connection, tmp_path: Path) -> No
         (con, f"EXPORT DATABASE '{tmp_path}/half' (FORMAT csv, COMPRESSION gzip)"),
         (other, f"IMPORT DATABASE '{tmp_path}/whole'"),
     ]:
-        timer = threading.Timer(0.1, connection.interrupt)
-        timer.start()
-        with pytest.raises(swingdb.QueryInterruptedError):
+        with (
+            interrupting(connection.interrupt, after=0.01),
+            pytest.raises(swingdb.QueryInterruptedError),
+        ):
             connection.execute(statement)
-        timer.join()
     assert os.listdir(tmp_path) == ["whole"]
     assert other.execute("SHOW TABLES").fetchall() == []
     other.execute(f"IMPORT DATABASE '{tmp_path}/whole'")

@@ -213,6 +213,30 @@ def test_a_directory_of_other_files_is_no_store(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir() if p.name != "lock"] == ["letters.txt"]
 
 
+def test_other_things_than_stores_are_told_apart_from_damage(tmp_path: Path) -> None:
+    with swingdb.ObjectHeap(tmp_path / "heap", budget=8 << 20, persistent=True) as heap:
+        heap.root = heap.alloc(b"an object")
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(swingdb.StoreError, match="something else") as heap_error:
+        swingdb.connect("taxi", store=tmp_path / "heap")
+    with pytest.raises(swingdb.StoreError, match="Not a directory") as file_error:
+        swingdb.connect("taxi", store=tmp_path / "file")
+    with pytest.raises(swingdb.StoreError, match="holds no store") as empty_error:
+        swingdb.restore(tmp_path / "empty", "taxi")
+    errors = [heap_error, file_error, empty_error]
+    assert {error.value.problem for error in errors} == {"not a store"}
+    swingdb.connect("taxi", store=tmp_path / "store").close()
+    with pytest.raises(swingdb.HeapError, match="Not a directory"):
+        swingdb.ObjectHeap(tmp_path / "file")
+    with swingdb.connect("taxi", store=tmp_path / "store") as con:
+        con.execute("CREATE TABLE t (a INT)")
+    with pytest.raises(swingdb.HeapError, match="something else, such as a database"):
+        swingdb.ObjectHeap(tmp_path / "store", persistent=True)
+    with swingdb.ObjectHeap(tmp_path / "heap", budget=8 << 20, persistent=True) as heap:
+        assert heap.read(heap.root) == b"an object"
+
+
 def test_a_copy_of_any_state_can_be_restored(tmp_path: Path, reboot) -> None:
     with swingdb.connect("taxi") as con:
         con.execute("CREATE TABLE t AS SELECT * FROM range(200000) r(a)")
@@ -741,6 +765,59 @@ def test_a_share_waits_for_everything(tmp_path: Path, reboot) -> None:
     with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
         con.share()
         assert con.store.loading is None
+        with swingdb.snapshot("taxi") as snapshot:
+            assert snapshot.sql(WHOLE).fetchall() == whole
+
+
+def unlimited(con: swingdb.Connection) -> None:
+    """Takes the limit of time away, under the limit."""
+    while True:
+        try:
+            con.execute("SET statement_timeout = 0")
+            return
+        except swingdb.StatementTimeoutError:
+            pass
+
+
+@pytest.mark.parametrize("share", [lambda con: con.share(), lambda con: con.execute("SHARE")])
+def test_a_share_that_waits_can_be_ended(tmp_path: Path, reboot, share) -> None:
+    whole = large(tmp_path / "taxi")
+    reboot()
+    with slowly_opened(tmp_path / "taxi") as con:
+        con.execute("SET statement_timeout = 1")
+        with pytest.raises(swingdb.StatementTimeoutError):
+            share(con)
+        with pytest.raises((swingdb.NotFoundError, swingdb.NotSharedError)):
+            swingdb.snapshot("taxi")
+        unlimited(con)
+        share(con)
+        assert con.store.loading is None
+        with swingdb.snapshot("taxi") as snapshot:
+            assert snapshot.sql(WHOLE).fetchall() == whole
+
+
+def test_a_share_is_interrupted_while_it_waits(tmp_path: Path, reboot) -> None:
+    whole = large(tmp_path / "taxi")
+    reboot()
+    with slowly_opened(tmp_path / "taxi") as con, con.duplicate() as other:
+        # Keeps the state from being published.
+        other.execute("BEGIN; INSERT INTO t (a) VALUES (-1)")
+        ended: list[BaseException] = []
+
+        def share() -> None:
+            try:
+                con.share()
+            except swingdb.Error as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=share)
+        thread.start()
+        while thread.is_alive():
+            con.interrupt()
+            thread.join(0.05)
+        assert [type(error) for error in ended] == [swingdb.QueryInterruptedError]
+        other.execute("ROLLBACK")
+        con.share()
         with swingdb.snapshot("taxi") as snapshot:
             assert snapshot.sql(WHOLE).fetchall() == whole
 
@@ -1333,6 +1410,34 @@ def test_a_full_disk_rolls_the_commit_back(small_disk: Path, reboot) -> None:
         con.execute("INSERT INTO t VALUES (-1)")
     reboot()
     assert rows("taxi", store, "SELECT count(*), min(a) FROM t") == [(count + 1, -1)]
+
+
+def test_tables_are_dropped_on_a_full_disk_from_a_store_that_was_just_opened(
+    small_disk: Path, reboot
+) -> None:
+    store = small_disk / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE kept AS SELECT range AS a FROM range(1000)")
+        made = 0
+        with pytest.raises(swingdb.StoreError) as failed:
+            for made in range(100):
+                con.execute(f"CREATE TABLE r{made} AS SELECT random() AS x FROM range(100000)")
+        assert failed.value.problem == "full"
+    reboot()
+    with swingdb.connect("taxi", store=store) as con:
+        with pytest.raises(swingdb.StoreError) as failed:
+            con.execute("CREATE TABLE more AS SELECT random() AS x FROM range(1000000)")
+        assert failed.value.problem == "full"
+        con.execute("DROP TABLE r0")
+        con.execute("DELETE FROM r1")
+        for table in range(2, made):
+            con.execute(f"DROP TABLE r{table}")
+        con.execute("CREATE TABLE more AS SELECT random() AS x FROM range(100000)")
+    reboot()
+    expected = [("kept", 1000), ("more", 100000), ("r1", 0)]
+    counts = "SELECT table_name, estimated_size FROM duckdb_tables() ORDER BY table_name"
+    assert rows("taxi", store, counts) == expected
+    assert rows("taxi", store, "SELECT sum(a) FROM kept") == [(499500,)]
 
 
 def test_a_read_only_file_system_is_told_and_can_be_restored_from(small_disk: Path, reboot) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 
 import pyarrow as pa
 import pyarrow.csv
@@ -222,3 +223,16 @@ def test_threads_that_cannot_be_started(con, tmp_path, threads):
         assert sum(what == "rows" for _, what, _ in lines) >= 4, run.stdout
         assert any(what == "error" for _, what, _ in lines), run.stdout
     assert "panicked" not in run.stderr, run.stderr
+
+
+def test_parquet_through_several_fifos(con, tmp_path):
+    con.execute(f"COPY (SELECT i AS id FROM range(300000) r(i)) TO '{tmp_path}/a.parquet'")
+    body = (tmp_path / "a.parquet").read_bytes()
+    pipes = [tmp_path / f"{number}.parquet" for number in range(3)]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+        threading.Thread(target=pipe.write_bytes, args=(body,), daemon=True).start()
+    names = ", ".join(f"'{pipe}'" for pipe in pipes)
+    sql = f"SELECT filename, count(*), sum(id) FROM read_parquet([{names}], filename=true)"
+    rows = con.execute(f"{sql} GROUP BY filename ORDER BY filename").fetchall()
+    assert rows == [(str(pipe), 300000, 299999 * 150000) for pipe in pipes]

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -178,6 +179,56 @@ def test_what_was_flushed_is_there_after_a_kill(folder: Path, rng: random.Random
                 assert heap.map[b"key %d" % number] == bytes([number % 256]) * (number % 3 * 500)
 
 
+FIXTURE = Path(__file__).parent / "fixtures/heap-version-1.tar.xz"
+
+
+def kept(number: int) -> bytes:
+    """What object `number` of the fixture holds; some are there twice, some were freed."""
+    return b"%d " % number * (1 + number * number % 97)
+
+
+def make_fixture() -> None:
+    """Makes the fixture. None is made again: heaps of old versions open."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        with swingdb.ObjectHeap(Path(place) / "heap", budget=8 << 20, persistent=True) as heap:
+            heap.map[b"handles"] = b""
+            handles = [heap.alloc(kept(number)) for number in range(3000)]
+            long = heap.alloc(bytes(range(256)) * 256)
+            heap.flush()
+            for number in range(0, 3000, 3):
+                heap.free(handles[number])
+            for number in range(1, 3000, 3):
+                heap.write(handles[number], b"*")
+            for number in range(500):
+                heap.map[b"key %d" % number] = b"value %d" % number
+            heap.map[b"handles"] = np.array([*handles, long], "<u8").tobytes()
+        with tarfile.open(FIXTURE, "w:xz") as archive:
+            unneeded = ("lock", "spare")
+            archive.add(Path(place) / "heap", "heap",
+                        filter=lambda e: None if e.name.endswith(unneeded) else e)
+
+
+def test_a_heap_of_the_first_version_opens(folder: Path) -> None:
+    with tarfile.open(FIXTURE) as archive:
+        archive.extractall(folder, filter="data")
+    for _ in range(2):
+        with swingdb.ObjectHeap(folder / "heap", budget=8 << 20, persistent=True) as heap:
+            assert len(heap.map) == 501
+            assert all(heap.map[b"key %d" % n] == b"value %d" % n for n in range(500))
+            *handles, long = np.frombuffer(heap.map[b"handles"], "<u8").tolist()
+            assert heap.read(long) == bytes(range(256)) * 256
+            for number, handle in enumerate(handles):
+                if number % 3 == 0:
+                    with refused("no object"):
+                        heap.read(handle)
+                else:
+                    expected = kept(number) if number % 3 == 2 else b"*" + kept(number)[1:]
+                    assert heap.read(handle) == expected
+            # It goes on: what is written now is of the newest version.
+            heap.map[b"key 0"] = b"value 0"
+            heap.free(heap.alloc(b"new"))
+
+
 def test_many_threads(folder: Path) -> None:
     with swingdb.ObjectHeap(folder, budget=BUDGET) as heap:
         failures: list[BaseException] = []
@@ -218,6 +269,45 @@ def test_a_budget_can_change(folder: Path) -> None:
         assert all(heap.read(h)[0] == n % 256 for n, h in enumerate(handles))
 
 
+def test_each_policy_is_the_one_that_was_asked_for(folder: Path) -> None:
+    """In a loop over more than fits two lists evict what comes next, S3-FIFO keeps a part."""
+    hits = {}
+    for policy in ("fifo", "s3fifo", None):
+        chosen = {} if policy is None else {"policy": policy}
+        with swingdb.ObjectHeap(folder, budget=6 << 20, **chosen) as heap:
+            handles = [heap.alloc(1000) for _ in range(5000)]
+            for _ in range(3):
+                for handle in handles:
+                    heap.read(handle, size=1)
+            hits[policy] = heap.stats().hits
+    assert hits["fifo"] < hits["s3fifo"] / 2
+    assert abs(hits[None] - hits["s3fifo"]) < hits["s3fifo"] / 4
+
+
+def test_integers_of_numpy_are_lengths_and_generators_are_handles(folder: Path) -> None:
+    with swingdb.ObjectHeap(folder, budget=BUDGET) as heap:
+        assert heap.read(heap.alloc(np.int64(16))) == bytes(16)
+        assert heap.read(heap.alloc(np.uint8(3))) == bytes(3)
+        assert heap.read(heap.alloc(np.array([5], "u1"))) == b"\5"
+        handles = [heap.alloc(str(number).encode()) for number in range(100)]
+        assert heap.get_many(handle for handle in handles) == [
+            str(number).encode() for number in range(100)
+        ]
+        assert heap.get_many(iter(())) == []
+        heap.map[b"k"] = b"v"
+        assert repr(heap.map).startswith("<HeapMap of 1 entries in <ObjectHeap ")
+
+
+def test_zeros_do_not_end_names_and_paths(folder: Path) -> None:
+    with pytest.raises(ValueError, match="zero byte"):
+        swingdb.ObjectHeap(f"{folder}/a\0b", budget=BUDGET)
+    with pytest.raises(ValueError, match="zero byte"):
+        swingdb.ObjectHeap(folder, budget=BUDGET, name="a\0b")
+    with pytest.raises(ValueError, match="zero byte"):
+        swingdb.HeapSnapshot("a\0b")
+    assert not list(folder.iterdir())
+
+
 def test_mistakes_are_told(folder: Path) -> None:
     with pytest.raises(ValueError, match="policy"):
         swingdb.ObjectHeap(folder, policy="lru")  # type: ignore[arg-type]
@@ -231,6 +321,8 @@ def test_mistakes_are_told(folder: Path) -> None:
         for size in (0, MAX_OBJECT_BYTES + 1):
             with refused("argument"):
                 heap.alloc(size)
+        with pytest.raises(swingdb.HeapError, match="1 to 4096 bytes, not 4097; use its handle"):
+            heap.pointer(heap.alloc(4097))
         handle = heap.alloc(b"abc")
         with refused("no object"):
             heap.read(handle + (1 << 40))

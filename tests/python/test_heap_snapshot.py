@@ -43,6 +43,7 @@ def test_snapshots_against_dictionaries(folder: Path, name: str, rng: random.Ran
     model: dict[int, bytes] = {}
     kept: list[tuple[swingdb.HeapSnapshot, dict[int, bytes]]] = []
     with swingdb.ObjectHeap(folder, budget=BUDGET, name=name, policy="s3fifo") as heap:
+        assert [info.label for info in swingdb.list() if info.name == name] == ["object heap"]
         for step in range(30_000):
             known = rng.choice(list(model)) if model and rng.random() < 0.03 else None
             if known is None:

@@ -93,21 +93,10 @@ def test_a_handler_that_does_not_raise_does_not_end_the_query(con):
         signal.signal(signal.SIGUSR1, previous)
 
 
-def test_interrupt_from_another_thread(con):
-    ended = threading.Event()
-
-    def interrupt():
-        # The first time may be before the query has begun.
-        while not ended.wait(0.4):
-            con.interrupt()
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
+def test_interrupt_from_another_thread(con, interrupting):
     started = time.monotonic()
-    with pytest.raises(swingdb.QueryInterruptedError):
+    with interrupting(con.interrupt), pytest.raises(swingdb.QueryInterruptedError):
         con.sql(ENDLESS).fetchall()
-    ended.set()
-    thread.join()
     assert time.monotonic() - started < 60
     assert con.sql("SELECT 1").fetchone() == (1,)
 

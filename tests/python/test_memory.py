@@ -530,6 +530,13 @@ def test_a_name_leads_to_the_area_as_long_as_it_lives(run):
     memory.create(10, name="prices of today").release()
 
 
+def test_listings_have_the_name_that_was_given(namespace):
+    with memory.create(1 << 20, name="grid") as area, memory.create(1 << 20) as other:
+        listed = {info.name: info.label for info in swingdb.list(home=namespace)}
+        assert listed[f"swing-token-{area.token}"] == "grid"
+        assert listed[f"swing-token-{other.token}"] is None
+
+
 def test_names_are_checked():
     for name in ("", "x" * 256, "a\0b", "\u00e9" * 128):
         with pytest.raises(ValueError):

@@ -369,6 +369,15 @@ def test_changes_with_any_condition(seed):
     assert seen["same"] >= 35, seen
 
 
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_rows_whose_hashes_collide(seed):
+    """As `random_keys.py` from other seeds."""
+    from random_keys import Keys
+
+    seen = differences.compare(Keys, [seed], 40)
+    assert seen["same"] >= 38, seen
+
+
 def test_tables_survive_files():
     """As `round_trip.py` from other seeds."""
     import round_trip

@@ -49,3 +49,17 @@ def test_a_join_beyond_the_memory_limit_says_so(con: swingdb.Connection) -> None
     con.execute("SET memory_limit = '8MB'")
     with pytest.raises(swingdb.Error, match="HashJoinInput|emory"):
         con.execute("SELECT count(*) FROM wide a JOIN wide b ON a.k = b.k").fetchall()
+
+
+def test_the_table_is_built_of_groups_where_they_are_fewer(con: swingdb.Connection) -> None:
+    """Of text, whose number of values nothing but a sample tells: most are seen once in it."""
+    con.execute(
+        "CREATE TABLE x AS SELECT 'id' || i * 7919 % 50000 AS k, i % 16 AS v"
+        " FROM range(500000) r(i)"
+    )
+    query = """
+        SELECT count(*) FROM x JOIN (SELECT k, max(v) AS v FROM x GROUP BY k) AS y ON x.k = y.k
+        WHERE y.v >= 0
+    """
+    assert "RightSemi" in plan(con, query)
+    assert con.execute(query).fetchall() == [(500_000,)]

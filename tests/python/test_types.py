@@ -359,3 +359,17 @@ def test_uuid_columns_of_arrow(con):
 def test_maps_whose_keys_cannot_be_dictionary_keys(con):
     rows = con.sql("SELECT MAP {[1, 2]: 3}, MAP {'a': [1]}").fetchall()
     assert rows == [({"key": [[1, 2]], "value": [3]}, {"a": [1]})]
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "ns"])
+def test_numpy_arrays_of_times_as_parameters(con, unit):
+    times = np.array(["2024-01-02", "NaT"], dtype=f"datetime64[{unit}]")
+    row = con.execute("SELECT $1[1]::TIMESTAMP, $1[2] IS NULL", [times]).fetchone()
+    assert row == (dt.datetime(2024, 1, 2), True)
+    spans = np.array([86_400_000_000_000], dtype="timedelta64[ns]").astype(f"timedelta64[{unit}]")
+    assert con.execute("SELECT $1", [spans]).fetchone() == ([dt.timedelta(days=1)],)
+
+
+def test_a_time_of_day_with_a_zone_is_refused(con):
+    with pytest.raises(swingdb.DataError, match="zone"):
+        con.execute("SELECT $1", [dt.time(12, tzinfo=UTC)])

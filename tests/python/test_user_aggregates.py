@@ -391,7 +391,7 @@ def test_a_generator_is_closed_when_no_more_is_wanted(con):
     assert len(given) < 1000
 
 
-def test_interrupts_end_what_python_computes(con):
+def test_interrupts_end_what_python_computes(con, interrupting):
     def endless():
         while True:
             yield {"a": list(range(1000))}
@@ -407,13 +407,10 @@ def test_interrupts_end_what_python_computes(con):
         "SELECT slow(range) FROM range(10000000)",
         "SELECT range % 100, slow(range) FROM range(10000000) GROUP BY 1",
     ):
-        timer = threading.Timer(1, con.interrupt)
-        timer.start()
         begun = time.monotonic()
-        with pytest.raises(swingdb.QueryInterruptedError):
+        with interrupting(con.interrupt), pytest.raises(swingdb.QueryInterruptedError):
             con.sql(sql).fetchall()
         assert time.monotonic() - begun < 60
-        timer.join()
     assert con.sql("SELECT 1").fetchone() == (1,)
 
 

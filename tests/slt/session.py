@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import warnings
 from typing import Any
@@ -137,6 +138,8 @@ def main() -> None:
     parser.add_argument("--engine", choices=["swingdb", "duckdb"], default="swingdb")
     parser.add_argument("--setup", default="", help="a statement to run first")
     options = parser.parse_args()
+    # No statement asks the network, where swingdb-remote is installed.
+    os.environ["SWINGDB_REMOTE"] = "/nonexistent/swingdb-remote"
     engine = SwingDb() if options.engine == "swingdb" else DuckDb()
     if options.setup:
         engine.run(0, options.setup)

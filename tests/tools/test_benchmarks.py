@@ -107,6 +107,30 @@ def test_answers_that_differ_end_the_benchmark():
         paper.compare(figure, points)
 
 
+def test_each_switch_is_compared_with_all_choices_of_the_same_round():
+    import switches
+
+    names = switches.names()
+    assert len(names) == len(set(names)) and {"copy-ahead", "affinity"} < set(names)
+    turns = [switches.in_turns([switches.ALL, switches.NONE, *names], turn) for turn in range(3)]
+    for turn in turns:
+        assert set(turn) == {switches.ALL, switches.NONE, *names} and turn[0] == switches.ALL
+        assert all(turn.count(name) == 1 for name in names)
+    assert turns[0] != turns[1]
+    # Twice as slow without it, in three rounds of a machine that gets slower.
+    time, rate = "live-small local hook p50", "redis throughput"
+    rounds = [
+        {"all": {time: [10 * r, 14 * r], rate: [100 / r]},
+         "affinity": {time: [24 * r], rate: [50 / r]}} for r in (1, 2, 4)
+    ]
+    ratios = switches.compared(rounds)
+    assert ratios == {"affinity": {time: [2.0] * 3, rate: [2.0] * 3}}
+    assert switches.bests(rounds) == {"affinity": {time: [2.4], rate: [2.0]}}
+    row = switches.told(ratios).splitlines()[-1].split("|")
+    cells = [cell.strip() for cell in row]
+    assert [cell for cell in cells if cell not in ("", "-")] == ["affinity", "2.00", "2.00"]
+
+
 def test_the_rows_are_those_of_the_seed_and_the_paper(monkeypatch):
     import workloads
 

@@ -50,7 +50,7 @@ def test_unsafe_needs_its_comment():
 def test_unsafe_only_in_the_memory_layers():
     text = DOCS + "fn f() {\n    // SAFETY: never.\n    unsafe { g() }\n}\n"
     assert any("outside" in b for b in breaches(text, "crates/swingdb-sql/src/scan/source.rs"))
-    assert breaches(text, "crates/swingdb-store/src/raw.rs") == []
+    assert breaches(text, "crates/swingdb-store/src/memory/raw.rs") == []
 
 
 def test_unwrap_in_production_but_not_in_tests():

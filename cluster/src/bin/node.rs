@@ -58,6 +58,14 @@ async fn run(
     options.check()?;
     let token = options.token()?;
     let client = Client::new(token.as_deref(), Limits::default())?.on(network.clone());
+    let client = match &options.tls_ca {
+        Some(file) => client.encrypted(file)?,
+        None => client,
+    };
+    let mut server = Server::builder();
+    if let Some(tls) = options.tls()? {
+        server = server.tls_config(tls)?;
+    }
     let (home, writes) = (options.home.clone(), options.writes.clone());
     let node = tokio::task::spawn_blocking(move || Node::new(home, token, &writes)).await??;
     let node = Arc::new(node);
@@ -69,7 +77,7 @@ async fn run(
     let ask = AskToken(Arc::clone(&node));
     let flight = Service::new(Arc::clone(&node), work.clone()).into_server();
     let plans = worker(&node, &client).into_worker_server();
-    let serve = Server::builder()
+    let serve = server
         .tcp_nodelay(true)
         .http2_keepalive_interval(Some(client.limits().silence / 2))
         .http2_keepalive_timeout(Some(client.limits().silence / 2))

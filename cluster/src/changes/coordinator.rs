@@ -4,87 +4,65 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::ScalarValue;
+use arrow::datatypes::SchemaRef;
 use futures::future::{join_all, try_join_all};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use swingdb::field_type;
 
-use crate::changes::log::quoted;
-use crate::changes::statement::Change;
-use crate::changes::{Begin, Next, Standing, Step, Which};
+use crate::changes::{Begin, Next, Standing, Step, Stepped, Which};
 use crate::cluster::{Cluster, Place};
-use crate::cut::{Cut, deal};
 use crate::error::{Error, Result};
-use crate::session::{Known, Session};
+use crate::session::Session;
 
 /// How long a step may take: it reads or writes rows.
 const STEP: Duration = Duration::from_secs(3600);
 /// How often the decider is asked again when its answer was lost.
 const DECIDER_TRIES: usize = 3;
-/// Rows that are sent together.
-const ROWS_AT_ONCE: usize = 1 << 18;
-
-/// Carries a change out; the number of rows.
-pub(crate) fn run(session: &Session, change: &Change) -> Result<u64> {
-    check(session, change)?;
-    let open = Transaction::begin(session.cluster())?;
-    let done = open.steps(session, change);
-    match done {
-        Ok(rows) => open.commit().map(|()| rows),
-        Err(error) => {
-            open.abort();
-            Err(error)
-        }
-    }
-}
-
-fn known(session: &Session, table: &str) -> Result<(String, Known)> {
-    let state = session.state();
-    state.check(table)?;
-    let found = state.tables.iter().find(|(name, _)| name.eq_ignore_ascii_case(table));
-    let message = || "the cluster has no such table".to_string();
-    let missing = || Error::Table { table: table.to_string(), message: message() };
-    found.map(|(name, known)| (name.clone(), known.clone())).ok_or_else(missing)
-}
-
-/// Refuses what would put rows on nodes where nobody looks for them.
-fn check(session: &Session, change: &Change) -> Result<()> {
-    match change {
-        Change::Rows { table, assigned, .. } => {
-            let (_, known) = known(session, table)?;
-            match known.cut.column() {
-                Some(column) if assigned.iter().any(|name| name.eq_ignore_ascii_case(column)) => {
-                    Err(Error::Unsupported(format!(
-                        "UPDATE of {column}, by which {table} is cut: rows would have to move"
-                    )))
-                }
-                _ => Ok(()),
-            }
-        }
-        Change::Create { table, replace: false, .. } => match known(session, table) {
-            Ok(_) => Err(Error::Table {
-                table: table.clone(),
-                message: "there is such a table already".to_string(),
-            }),
-            Err(_) => Ok(()),
-        },
-        _ => Ok(()),
-    }
-}
 
 /// A change that is open on all nodes.
-struct Transaction {
-    cluster: Cluster,
+pub(crate) struct Transaction {
+    pub(crate) cluster: Cluster,
     number: u64,
 }
 
 impl Transaction {
-    fn begin(cluster: &Cluster) -> Result<Self> {
+    /// Opens a change that no other can overtake; `session` reads the state before it then.
+    pub(crate) fn begin(session: &Session) -> Result<Self> {
+        let open = Self::open(session.cluster())?;
+        if session.change() + 1 != open.number
+            && let Err(error) = session.move_on()
+        {
+            open.abort();
+            return Err(error);
+        }
+        Ok(open)
+    }
+
+    fn open(cluster: &Cluster) -> Result<Self> {
         let standings = cluster.standings()?;
         settle(cluster, &standings, false)?;
         let standings = cluster.standings()?;
+        for (nth, standing) in standings.iter().enumerate() {
+            cluster.check_member(nth, standing.place)?;
+        }
+        let open = Self::begun(cluster, &standings, &[])?;
+        if standings.iter().any(|standing| standing.place.is_none()) {
+            let nodes = cluster.places().len() as u64;
+            let said = open.step_each(|nth| Step::Member { nodes, place: nth as u64 });
+            if let Err(error) = said {
+                open.abort();
+                return Err(error);
+            }
+        }
+        Ok(open)
+    }
+
+    /// Begins a change at all nodes; `joining` are those that have not seen the changes before.
+    pub(crate) fn begun(
+        cluster: &Cluster,
+        standings: &[Standing],
+        joining: &[usize],
+    ) -> Result<Self> {
         let number = standings.iter().map(|standing| standing.last).max().unwrap_or(0) + 1;
         let decider = cluster.places()[0].clone();
         let begun = cluster.ask_all("begin", |nth, place| Begin {
@@ -93,6 +71,7 @@ impl Transaction {
             decider: decider.node.clone(),
             decider_database: decider.database.clone(),
             decides: nth == 0,
+            joins: joining.contains(&nth),
         });
         let open = Self { cluster: cluster.clone(), number };
         match begun {
@@ -111,12 +90,14 @@ impl Transaction {
         Which { database: place.database.clone(), number: self.number }
     }
 
-    fn abort(&self) {
+    /// Drops the change.
+    pub(crate) fn abort(&self) {
         // A node that is not reached drops the change when somebody recovers.
         let _ = self.cluster.ask_each::<_, ()>("abort", |_, place| self.which(place));
     }
 
-    fn commit(&self) -> Result<()> {
+    /// Makes the change visible on all nodes.
+    pub(crate) fn commit(&self) -> Result<()> {
         if let Err(error) = self.cluster.ask_all::<_, ()>("prepare", |_, p| self.which(p)) {
             self.abort();
             return Err(error);
@@ -146,171 +127,13 @@ impl Transaction {
         Err(Error::InDoubt { change, node, message })
     }
 
-    fn steps(&self, session: &Session, change: &Change) -> Result<u64> {
-        match change {
-            Change::Define { sql } => self.everywhere(&Step::Statement { sql: sql.clone() }),
-            Change::Drop { table, sql } => {
-                let name = known(session, table).map_or_else(|_| table.clone(), |(name, _)| name);
-                self.everywhere(&Step::Cut { table: name, cut: None })?;
-                self.everywhere(&Step::Statement { sql: sql.clone() })?;
-                Ok(0)
-            }
-            Change::Rows { table, sql, .. } => {
-                let (_, known) = known(session, table)?;
-                let counts = self.counts(&Step::Statement { sql: sql.clone() })?;
-                Ok(total(&counts, &known.cut))
-            }
-            Change::Insert { table, columns, query } => {
-                let (name, known) = known(session, table)?;
-                self.insert(session, &name, &known, columns, query)
-            }
-            Change::Create { table, sql, query, cut, replace } => {
-                self.create(session, table, sql.as_deref(), query.as_deref(), cut, *replace)
-            }
-        }
-    }
-
-    fn create(
-        &self,
-        session: &Session,
-        table: &str,
-        sql: Option<&str>,
-        query: Option<&str>,
-        cut: &Cut,
-        replace: bool,
-    ) -> Result<u64> {
-        let rows = query.map(|query| session.query(&format!("SELECT * FROM ({query})")));
-        let rows = rows.transpose()?;
-        let schema = rows.as_ref().and_then(|rows| rows.schema());
-        let made = match (sql, &schema) {
-            (Some(sql), _) => sql.to_string(),
-            (None, Some(schema)) => {
-                let columns = schema.fields().iter();
-                let columns =
-                    columns.map(|field| format!("{} {}", quoted(field.name()), field_type(field)));
-                let columns = columns.collect::<Vec<_>>().join(", ");
-                let or = if replace { "OR REPLACE " } else { "" };
-                format!("CREATE {or}TABLE {} ({columns})", quoted(table))
-            }
-            (None, None) => return Err(Error::Unsupported("a table of nothing".to_string())),
-        };
-        self.everywhere(&Step::Statement { sql: made })?;
-        let said = serde_json::to_string(cut).map_err(|e| Error::Unsupported(e.to_string()))?;
-        self.everywhere(&Step::Cut { table: table.to_string(), cut: Some(said) })?;
-        self.check_cut(session, table, cut, sql.is_some())?;
-        let (Some(rows), Some(schema)) = (rows, schema) else { return Ok(0) };
-        if let Some(column) = cut.column()
-            && schema.index_of(column).is_err()
-        {
-            let message = format!("the query has no column {column}, by which it is cut");
-            return Err(Error::Table { table: table.to_string(), message });
-        }
-        let known = Known { schema: Arc::clone(&schema), cut: cut.clone(), rows: Vec::new() };
-        self.deal_out(session, table, &known, schema, rows)
-    }
-
-    /// Whether nodes can carry the cut out: its column is there and no rounding decides.
-    fn check_cut(&self, session: &Session, table: &str, cut: &Cut, asks: bool) -> Result<()> {
-        if let Cut::Range { bounds, .. } = cut
-            && bounds.len() + 1 != session.cluster().places().len()
-        {
-            let nodes = session.cluster().places().len();
-            let message = format!("{nodes} nodes need {} bounds", nodes - 1);
-            return Err(Error::Table { table: table.to_string(), message });
-        }
-        if let (Some(column), true) = (cut.column(), asks) {
-            // Fails on each node if there is no such column.
-            let (column, table) = (quoted(column), quoted(table));
-            let sql = format!("DELETE FROM {table} WHERE {column} IS NULL AND false");
-            self.everywhere(&Step::Statement { sql })?;
-        }
-        Ok(())
-    }
-
-    fn insert(
-        &self,
-        session: &Session,
-        table: &str,
-        known: &Known,
-        columns: &[String],
-        query: &str,
-    ) -> Result<u64> {
-        let all = known.schema.fields();
-        let mut wanted = Vec::new();
-        for column in columns {
-            let field = all.iter().find(|field| field.name().eq_ignore_ascii_case(column));
-            let message = format!("it has no column {column}");
-            let missing = || Error::Table { table: table.to_string(), message };
-            wanted.push(Arc::clone(field.ok_or_else(missing)?));
-        }
-        if columns.is_empty() {
-            wanted = all.iter().cloned().collect();
-        }
-        if let Some(column) = known.cut.column()
-            && !wanted.iter().any(|field| field.name() == column)
-        {
-            return Err(Error::Unsupported(format!(
-                "INSERT without a value for {column}, by which {table} is cut"
-            )));
-        }
-        // The values have the column's type already when they decide about the node.
-        let names = (0..wanted.len()).map(|nth| format!("c{nth}")).collect::<Vec<_>>();
-        let casts = wanted.iter().zip(&names).map(|(field, name)| {
-            format!("CAST({name} AS {}) AS {}", field_type(field), quoted(field.name()))
-        });
-        let casts = casts.collect::<Vec<_>>().join(", ");
-        let sql = format!("SELECT {casts} FROM ({query}) AS q({})", names.join(", "));
-        let rows = session.query(&sql)?;
-        let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
-        self.deal_out(session, table, known, schema, rows)
-    }
-
-    fn deal_out(
-        &self,
-        session: &Session,
-        table: &str,
-        known: &Known,
-        schema: SchemaRef,
-        rows: impl Iterator<Item = Result<RecordBatch>>,
-    ) -> Result<u64> {
-        let nodes = self.cluster.places().len();
-        let bounds = bounds(session, known)?;
-        let columns = schema.fields().iter().map(|field| field.name().clone());
-        let step = Step::Rows { table: table.to_string(), columns: columns.collect() };
-        // Rows that may be anywhere go to the node with the fewest.
-        let fewest = known.rows.iter().enumerate().min_by_key(|(_, rows)| **rows);
-        let mut first = fewest.map_or(0, |(nth, _)| nth);
-        let mut waiting = vec![Vec::new(); nodes];
-        let (mut count, mut total_rows) = (0, 0);
-        let send = |waiting: &mut Vec<Vec<RecordBatch>>| -> Result<u64> {
-            let all = std::mem::replace(waiting, vec![Vec::new(); nodes]);
-            let counts = self.put(&step, &schema, all)?;
-            Ok(total(&counts, &known.cut))
-        };
-        for batch in rows {
-            let batch = batch?;
-            count += batch.num_rows();
-            let parts = deal(&batch, &known.cut, &bounds, nodes, first)?;
-            for (place, part) in waiting.iter_mut().zip(parts) {
-                if part.num_rows() > 0 {
-                    place.push(part);
-                }
-            }
-            if count >= ROWS_AT_ONCE {
-                total_rows += send(&mut waiting)?;
-                (count, first) = (0, first + 1);
-            }
-        }
-        total_rows += send(&mut waiting)?;
-        Ok(total_rows)
-    }
-
-    fn put(
+    /// A step with rows for each node; those without rows have none to do.
+    pub(crate) fn put(
         &self,
         step: &Step,
         schema: &SchemaRef,
         batches: Vec<Vec<RecordBatch>>,
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Vec<Stepped>> {
         let cluster = self.cluster.clone();
         let (step, schema, number) = (step.clone(), Arc::clone(schema), self.number);
         self.cluster.wait(async move {
@@ -319,8 +142,9 @@ impl Transaction {
                 let (step, schema) = (step.clone(), Arc::clone(&schema));
                 let next = Next { database: place.database.clone(), number, step };
                 async move {
-                    match batches.is_empty() {
-                        true => Ok(0),
+                    // What is lent is needed also without rows.
+                    match batches.is_empty() && !matches!(next.step, Step::Lend { .. }) {
+                        true => Ok(Stepped::default()),
                         false => client.put(&place.node, &next, schema, batches).await,
                     }
                 }
@@ -329,40 +153,29 @@ impl Transaction {
         })
     }
 
-    fn counts(&self, step: &Step) -> Result<Vec<u64>> {
-        self.cluster.ask_all("step", |_, place| Next {
+    /// A step of each node.
+    pub(crate) fn step_each(&self, step: impl Fn(usize) -> Step) -> Result<Vec<Stepped>> {
+        self.cluster.ask_all("step", |nth, place| Next {
             database: place.database.clone(),
             number: self.number,
-            step: step.clone(),
+            step: step(nth),
         })
     }
 
-    fn everywhere(&self, step: &Step) -> Result<u64> {
-        Ok(self.counts(step)?.into_iter().max().unwrap_or(0))
+    /// A step of some nodes.
+    pub(crate) fn step_at(&self, nodes: &[usize], step: &Step) -> Result<Vec<Stepped>> {
+        let done = nodes.iter().map(|nth| {
+            let place = &self.cluster.places()[*nth];
+            let (database, number) = (place.database.clone(), self.number);
+            self.cluster.ask(place, "step", Next { database, number, step: step.clone() })
+        });
+        done.collect()
     }
-}
 
-/// Rows of the table as one: a replicated one has them on each node.
-fn total(counts: &[u64], cut: &Cut) -> u64 {
-    match cut {
-        Cut::Replicated => counts.iter().copied().max().unwrap_or(0),
-        _ => counts.iter().sum(),
+    /// A step of all nodes.
+    pub(crate) fn step(&self, step: &Step) -> Result<Vec<Stepped>> {
+        self.step_each(|_| step.clone())
     }
-}
-
-/// The values of a cut's bounds.
-fn bounds(session: &Session, known: &Known) -> Result<Vec<ScalarValue>> {
-    let Cut::Range { column, bounds } = &known.cut else { return Ok(Vec::new()) };
-    let field = known.schema.field_with_name(column)?;
-    let mut values = Vec::new();
-    for bound in bounds {
-        let sql = format!("SELECT CAST({bound} AS {})", field_type(field));
-        let rows = session.query(&sql)?.collect()?;
-        let first = rows.iter().find(|batch| batch.num_rows() > 0);
-        let first = first.ok_or_else(|| Error::Unsupported(format!("the bound {bound}")))?;
-        values.push(ScalarValue::try_from_array(first.column(0), 0)?);
-    }
-    Ok(values)
 }
 
 /// Tells all nodes a decision; each that does not answer is told later.
@@ -381,7 +194,7 @@ fn deliver(cluster: &Cluster, number: u64) -> Result<()> {
 }
 
 /// Delivers what is decided; drops what is not, where `drop` says so.
-fn settle(cluster: &Cluster, standings: &[Standing], drop: bool) -> Result<()> {
+pub(crate) fn settle(cluster: &Cluster, standings: &[Standing], drop: bool) -> Result<()> {
     let open = standings.iter().filter_map(|standing| standing.open.clone());
     let Some(open) = open.max_by_key(|open| open.number) else { return Ok(()) };
     let number = open.number;
@@ -422,7 +235,7 @@ impl Cluster {
         settle(self, &self.standings()?, true)
     }
 
-    fn standings(&self) -> Result<Vec<Standing>> {
+    pub(crate) fn standings(&self) -> Result<Vec<Standing>> {
         self.ask_all("standing", |_, place| place.database.clone())
     }
 

@@ -14,15 +14,17 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::FileReader;
-use arrow::ipc::writer::FileWriter;
+use arrow::ipc::writer::{FileWriter, StreamWriter};
 use parking_lot::Mutex;
-use swingdb::{Connection, Database};
+use swingdb::{Connection, Database, QueryResult, Value};
 
 use crate::catalog;
-use crate::changes::{Begin, Standing, Step};
+use crate::changes::{Begin, Standing, Step, Stepped};
 use crate::cut::SCHEMA;
 use crate::error::{Error, Result};
+use crate::names::quoted;
 use crate::node::Hold;
+use crate::wire::{Bytes, value_of};
 
 /// The name under which a transaction sees rows that arrived.
 const ROWS: &str = "__swingdb_cluster_rows";
@@ -101,7 +103,7 @@ impl Changes {
     }
 
     /// Carries out a step; the number of rows that changed.
-    pub fn step(&self, database: &str, number: u64, step: &Step, rows: Rows) -> Result<u64> {
+    pub fn step(&self, database: &str, number: u64, step: &Step, rows: Rows) -> Result<Stepped> {
         self.writer(database)?.step(number, step, rows)
     }
 
@@ -137,6 +139,7 @@ impl Changes {
             last: catalog::change(&writer.database.connect())?,
             open: open.as_ref().map(|open| open.begin.clone()),
             is_prepared: open.as_ref().is_some_and(|open| open.is_prepared),
+            place: catalog::place(&writer.database.connect())?,
         })
     }
 }
@@ -241,7 +244,7 @@ impl Writer {
         }
         let connection = self.database.connect();
         let last = catalog::change(&connection)?;
-        if last + 1 != begin.number {
+        if last + 1 != begin.number && !(begin.joins && last < begin.number) {
             return Err(Error::Unsupported(format!(
                 "change {} of database {}, whose last change is {last}",
                 begin.number, self.name
@@ -255,7 +258,7 @@ impl Writer {
         Ok(())
     }
 
-    fn step(&self, number: u64, step: &Step, rows: Rows) -> Result<u64> {
+    fn step(&self, number: u64, step: &Step, rows: Rows) -> Result<Stepped> {
         let mut open = self.open.lock();
         let open = opened(&mut open, number)?;
         if open.is_prepared {
@@ -345,9 +348,13 @@ fn opened(place: &mut Option<Open>, number: u64) -> Result<&mut Open> {
     }
 }
 
-fn carry_out(connection: &Connection, step: &Step, rows: Rows) -> Result<u64> {
+fn carry_out(connection: &Connection, step: &Step, rows: Rows) -> Result<Stepped> {
     match step {
-        Step::Statement { sql } => Ok(connection.query(sql)?.rows_changed().unwrap_or(0)),
+        Step::Statement { sql, parameters } => {
+            let read = parameters.iter().map(|bytes| value_of(bytes).map(Value::Scalar));
+            let read = read.collect::<Result<Vec<_>, _>>().map_err(Error::Unsupported)?;
+            stepped(connection.execute(sql, &read)?)
+        }
         Step::Cut { table, cut } => {
             let name = table.replace('\'', "''");
             connection.query(&format!("DELETE FROM {SCHEMA}.tables WHERE name = '{name}'"))?;
@@ -356,30 +363,55 @@ fn carry_out(connection: &Connection, step: &Step, rows: Rows) -> Result<u64> {
                 let sql = format!("INSERT INTO {SCHEMA}.tables VALUES ('{name}', '{cut}')");
                 connection.query(&sql)?;
             }
-            Ok(0)
+            Ok(Stepped::default())
         }
-        Step::Rows { table, columns } => {
-            let Some((schema, batches)) = rows else { return Ok(0) };
+        Step::Rows { table, columns, or, behind } => {
+            let Some((schema, batches)) = rows else { return Ok(Stepped::default()) };
             connection.register(ROWS, schema, batches)?;
             let columns = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>();
-            let sql = format!(
-                "INSERT INTO {} ({}) SELECT * FROM {ROWS}",
-                quoted(table),
-                columns.join(", ")
-            );
-            let added = connection.query(&sql);
+            let (table, columns) = (quoted(table), columns.join(", "));
+            let sql = format!("INSERT {or}INTO {table} ({columns}) SELECT * FROM {ROWS} {behind}");
+            let added = connection.query(&sql).map_err(Error::from).and_then(stepped);
             connection.deregister(ROWS);
-            Ok(added?.rows_changed().unwrap_or(0))
+            added
+        }
+        Step::Lend { name } => {
+            let Some((schema, batches)) = rows else { return Ok(Stepped::default()) };
+            connection.register(name, schema, batches)?;
+            Ok(Stepped::default())
+        }
+        Step::Member { nodes, place } => {
+            connection.query(&format!("DELETE FROM {SCHEMA}.place"))?;
+            connection.query(&format!("INSERT INTO {SCHEMA}.place VALUES ({nodes}, {place})"))?;
+            Ok(Stepped::default())
+        }
+        Step::TakeBack { names } => {
+            for name in names {
+                connection.deregister(name);
+            }
+            Ok(Stepped::default())
         }
     }
+}
+
+/// What a statement has done, and the rows that it returns.
+fn stepped(result: QueryResult) -> Result<Stepped> {
+    let (changed, schema) = (result.rows_changed(), result.schema());
+    if schema.fields().is_empty() {
+        return Ok(Stepped { rows: changed.unwrap_or(0), returned: None });
+    }
+    let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
+    let mut count = 0;
+    for batch in result {
+        let batch = batch?;
+        count += batch.num_rows() as u64;
+        writer.write(&batch)?;
+    }
+    let returned = Some(Bytes(writer.into_inner()?));
+    Ok(Stepped { rows: changed.unwrap_or(count), returned })
 }
 
 fn note(connection: &Connection, number: u64) -> Result<()> {
     connection.query(&format!("INSERT INTO {SCHEMA}.changes VALUES ({number})"))?;
     Ok(())
-}
-
-/// A name as SQL writes it.
-pub fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -16,11 +16,18 @@
 //! Until all nodes have committed, each keeps the state before the change, and a session that finds
 //! nodes of different changes asks for the older of the two.
 
+pub(crate) mod assigned;
 pub mod coordinator;
+pub mod lend;
 pub mod log;
+pub mod merge;
+pub mod resize;
 pub mod statement;
+pub(crate) mod steps;
 
 use serde::{Deserialize, Serialize};
+
+use crate::wire::Bytes;
 
 /// What a coordinator asks of a node's transaction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,6 +36,9 @@ pub enum Step {
     Statement {
         /// Its text.
         sql: String,
+        /// Its parameters, as the engine writes values.
+        #[serde(default)]
+        parameters: Vec<Bytes>,
     },
     /// Says how a table is cut.
     Cut {
@@ -43,7 +53,39 @@ pub enum Step {
         table: String,
         /// The columns that the rows have, in order.
         columns: Vec<String>,
+        /// `OR REPLACE`, `OR IGNORE`, or nothing.
+        #[serde(default)]
+        or: String,
+        /// `ON CONFLICT ...` and `RETURNING ...`, or nothing.
+        #[serde(default)]
+        behind: String,
     },
+    /// Rows that the next statement may read, under a name; they follow as batches.
+    Lend {
+        /// The name.
+        name: String,
+    },
+    /// Says which node of the cluster this one is.
+    Member {
+        /// How many nodes there are; 0: it leaves the cluster.
+        nodes: u64,
+        /// Which of them it is.
+        place: u64,
+    },
+    /// Rows that are not needed any more.
+    TakeBack {
+        /// Their names.
+        names: Vec<String>,
+    },
+}
+
+/// What a step has done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stepped {
+    /// How many rows have changed.
+    pub rows: u64,
+    /// The rows of RETURNING, as an Arrow IPC stream.
+    pub returned: Option<Bytes>,
 }
 
 /// The beginning of a change at a node.
@@ -59,6 +101,9 @@ pub struct Begin {
     pub decider_database: String,
     /// Whether this is the decider.
     pub decides: bool,
+    /// Whether the node comes to the cluster by this change: it has not seen those before.
+    #[serde(default)]
+    pub joins: bool,
 }
 
 /// A step of a change.
@@ -90,4 +135,6 @@ pub struct Standing {
     pub open: Option<Begin>,
     /// Whether it is prepared.
     pub is_prepared: bool,
+    /// How many nodes the cluster has, and which of them this one is.
+    pub place: Option<(u64, u64)>,
 }

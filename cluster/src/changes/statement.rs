@@ -1,14 +1,19 @@
 //! Statements that change a cluster, read from their texts: [`Change`].
 //!
 //! Only what is the same on each node, whatever rows it has, is sent as a statement. Subqueries
-//! would see the rows of one node, and `random()` would differ from node to node: they are refused
-//! where nodes would compute them. Rows to insert are computed by the coordinator, so their query
-//! may have anything.
+//! would see the rows of one node: the coordinator computes them, and lends their rows
+//! ([`lend`](super::lend)). `random()` would differ from node to node: it is refused where nodes
+//! would compute it. Rows to insert are computed by the coordinator, so their query may have
+//! anything.
 
 use swingdb::cutter::{Kind, Piece, words};
 
+use crate::changes::assigned::{assignments, is_name};
+use crate::changes::lend::closing;
+use crate::changes::merge::{Merge, equal_columns};
 use crate::cut::Cut;
-use crate::error::{Error, Result};
+use crate::error::{Result, refused};
+use crate::names::{is_same, name_of};
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +26,14 @@ pub enum Change {
         columns: Vec<String>,
         /// The query.
         query: String,
+        /// `OR REPLACE`, `OR IGNORE`, or nothing.
+        or: String,
+        /// The text behind the query: `ON CONFLICT ...`, or nothing.
+        conflict: String,
+        /// The columns of `ON CONFLICT`, and those that it assigns.
+        keys: Vec<String>,
+        /// `RETURNING ...`, or nothing.
+        returning: String,
     },
     /// A table is made.
     Create {
@@ -43,7 +56,13 @@ pub enum Change {
         sql: String,
         /// The columns that get other values.
         assigned: Vec<String>,
+        /// Where the statement goes on behind the table.
+        behind: usize,
+        /// Whether its changed rows are wanted.
+        returns: bool,
     },
+    /// Rows of a source are merged into a table.
+    Merge(Merge),
     /// A table goes.
     Drop {
         /// The table.
@@ -59,7 +78,7 @@ pub enum Change {
 }
 
 /// Functions that are another value each time.
-const VOLATILE: [&str; 15] = [
+pub(crate) const VOLATILE: [&str; 15] = [
     "random",
     "setseed",
     "uuid",
@@ -76,10 +95,6 @@ const VOLATILE: [&str; 15] = [
     "currval",
     "get_current_timestamp",
 ];
-
-fn refused<T>(what: impl Into<String>) -> Result<T> {
-    Err(Error::Unsupported(what.into()))
-}
 
 /// Walks the words of a statement.
 struct Reader<'a> {
@@ -114,14 +129,9 @@ impl<'a> Reader<'a> {
     fn name(&mut self) -> Result<String> {
         let Some(next) = self.words.get(self.at) else { return refused("a name is missing") };
         self.at += 1;
-        match next.kind {
-            Kind::Word => Ok(next.text.to_string()),
-            Kind::Quoted if next.text.starts_with('"') => {
-                let inner = next.text.trim_start_matches('"');
-                let inner = inner.strip_suffix('"').unwrap_or(inner);
-                Ok(inner.replace("\"\"", "\""))
-            }
-            _ => refused(format!("a name like {}", next.text)),
+        match name_of(next) {
+            Some(name) => Ok(name),
+            None => refused(format!("a name like {}", next.text)),
         }
     }
 
@@ -131,10 +141,16 @@ impl<'a> Reader<'a> {
         if !self.take(".") {
             return Ok(first);
         }
-        match first.eq_ignore_ascii_case("main") {
+        match is_same(&first, "main") {
             true => self.name(),
             false => refused(format!("schema {first}: tables of a cluster are in schema main")),
         }
+    }
+
+    /// A name behind AS or alone.
+    fn alias(&mut self) -> Result<String> {
+        self.take("as");
+        self.name()
     }
 
     /// What has not been read.
@@ -142,6 +158,38 @@ impl<'a> Reader<'a> {
         let Some(next) = self.words.get(self.at) else { return "" };
         let start = next.text.as_ptr() as usize - self.sql.as_ptr() as usize;
         &self.sql[start..]
+    }
+
+    /// Where two words follow each other outside of parentheses; the second may be empty.
+    fn outermost(&self, first: &str, second: &str) -> Option<usize> {
+        let mut depth = 0;
+        for (at, word) in self.words.iter().enumerate().skip(self.at) {
+            match word.text {
+                "(" => depth += 1,
+                ")" => depth -= 1,
+                text if depth == 0
+                    && text.eq_ignore_ascii_case(first)
+                    && !is_name(&self.words, at) =>
+                {
+                    let next = self.words.get(at + 1).map_or("", |next| next.text);
+                    if second.is_empty() || next.eq_ignore_ascii_case(second) {
+                        return Some(at);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The text and the words up to a word, or to the end.
+    fn until(&self, end: Option<usize>) -> (String, Vec<Piece<'a>>) {
+        let end = end.unwrap_or(self.words.len());
+        let words = self.words.get(self.at..end).unwrap_or_default().to_vec();
+        let place = |piece: &Piece<'_>| piece.text.as_ptr() as usize - self.sql.as_ptr() as usize;
+        let stop = self.words.get(end).map_or(self.sql.len(), place);
+        let start = words.first().map_or(stop, place);
+        (self.sql[start..stop].trim_end().to_string(), words)
     }
 
     fn has(&self, word: &str) -> bool {
@@ -158,6 +206,18 @@ impl<'a> Reader<'a> {
 }
 
 impl Change {
+    /// The table that it changes.
+    pub fn table(&self) -> Option<&str> {
+        match self {
+            Self::Insert { table, .. }
+            | Self::Create { table, .. }
+            | Self::Rows { table, .. }
+            | Self::Drop { table, .. } => Some(table),
+            Self::Merge(merge) => Some(&merge.table),
+            Self::Define { .. } => None,
+        }
+    }
+
     /// The change that a statement makes; `None` of one that only reads, or changes the session.
     pub fn of(sql: &str, cut: &Cut) -> Result<Option<Self>> {
         let mut reader = Reader::of(sql);
@@ -170,9 +230,9 @@ impl Change {
             "drop" => drop_table(reader),
             "alter" => alter(reader).map(Some),
             "copy" if !reader.is("(") => copy(reader),
-            "merge" | "begin" | "start" | "commit" | "rollback" | "abort" | "savepoint"
-            | "import" | "export" | "checkpoint" | "comment" | "attach" | "detach" | "load"
-            | "vacuum" | "clone" => refused(first.to_uppercase()),
+            "merge" => merge(reader).map(Some),
+            "savepoint" | "import" | "export" | "checkpoint" | "comment" | "attach" | "detach"
+            | "load" | "vacuum" | "clone" => refused(first.to_uppercase()),
             "with" if ["insert", "update", "delete"].iter().any(|word| reader.has(word)) => {
                 refused("WITH before INSERT, UPDATE or DELETE")
             }
@@ -182,8 +242,11 @@ impl Change {
 }
 
 fn insert(mut reader: Reader<'_>) -> Result<Change> {
-    if reader.is("or") {
-        return refused("INSERT OR REPLACE, INSERT OR IGNORE");
+    let mut or = String::new();
+    for kind in ["replace", "ignore"] {
+        if reader.take_all(&["or", kind]) {
+            or = format!("OR {} ", kind.to_uppercase());
+        }
     }
     if !reader.take("into") {
         return refused("INSERT without INTO");
@@ -210,29 +273,88 @@ fn insert(mut reader: Reader<'_>) -> Result<Change> {
     if !starts.iter().any(|start| reader.is(start)) {
         return refused(format!("INSERT INTO {table} {}", reader.rest()));
     }
-    reader.refuse(&["conflict", "returning"], "INSERT")?;
-    Ok(Change::Insert { table, columns, query: reader.rest().to_string() })
+    let returning = reader.outermost("returning", "");
+    let conflict = reader.outermost("on", "conflict");
+    let (query, _) = reader.until(conflict.or(returning));
+    let (conflict, keys) = match conflict {
+        Some(at) => {
+            reader.at = at;
+            let (text, _) = reader.until(returning);
+            // A column may be called RETURNING: what is behind it is looked at too.
+            let keys = assignments(&reader.words[at..])?;
+            reader.refuse(&["select"], "ON CONFLICT")?;
+            reader.refuse(&VOLATILE, "ON CONFLICT")?;
+            (text, keys)
+        }
+        None => (String::new(), Vec::new()),
+    };
+    let returning = match returning {
+        Some(at) => {
+            reader.at = at;
+            reader.refuse(&["select"], "RETURNING")?;
+            reader.rest().to_string()
+        }
+        None => String::new(),
+    };
+    Ok(Change::Insert { table, columns, query, or, conflict, keys, returning })
+}
+
+fn merge(mut reader: Reader<'_>) -> Result<Change> {
+    if !reader.take("into") {
+        return refused("MERGE without INTO");
+    }
+    let table = reader.table()?;
+    let alias = if reader.is("using") { table.clone() } else { reader.alias()? };
+    if !reader.take("using") {
+        return refused("MERGE without USING");
+    }
+    let start = reader.at;
+    let name = match reader.is("(") {
+        true => {
+            reader.at = closing(&reader.words, reader.at)? + 1;
+            String::new()
+        }
+        false => reader.table()?,
+    };
+    let end = std::mem::replace(&mut reader.at, start);
+    let (source, _) = reader.until(Some(end));
+    reader.at = end;
+    let source_alias = if reader.is("on") { name } else { reader.alias()? };
+    let on = reader.rest().to_string();
+    if source_alias.is_empty() || !reader.take("on") {
+        return refused("MERGE whose source has no name, or without ON");
+    }
+    reader.refuse(&["select", "returning"], "MERGE")?;
+    reader.refuse(&VOLATILE, "MERGE")?;
+    // The WHEN of a CASE is no clause.
+    let clauses = [reader.outermost("when", "matched"), reader.outermost("when", "not")];
+    let (_, condition) = reader.until(clauses.into_iter().flatten().min());
+    let equal = equal_columns(&condition);
+    Ok(Change::Merge(Merge { table, alias, source, source_alias, on, equal }))
 }
 
 fn rows(mut reader: Reader<'_>, kind: &str) -> Result<Change> {
     reader.take(if kind == "delete" { "from" } else { "table" });
     let table = reader.table()?;
     let what = kind.to_uppercase();
-    reader.refuse(&["select", "from", "using", "returning", "with", "exists"], &what)?;
     reader.refuse(&VOLATILE, &what)?;
+    let returning = reader.outermost("returning", "");
+    if let Some(at) = returning {
+        let behind = Reader { at, sql: reader.sql, words: reader.words.clone() };
+        behind.refuse(&["select"], "RETURNING")?;
+    }
     let mut assigned = Vec::new();
     if kind == "update" {
-        // Every name before an equals sign, also of a condition: that only refuses more.
-        for pair in reader.words.windows(2).skip(reader.at.saturating_sub(1)) {
-            if pair[1].text == "=" {
-                assigned.push(pair[0].text.trim_matches('"').to_string());
-            }
-        }
-        if reader.words.get(reader.at + 1).is_some_and(|next| next.text == "(") {
+        assigned = assignments(&reader.words[reader.at..])?;
+        let is_list =
+            |pair: &[Piece<'_>]| pair[0].text.eq_ignore_ascii_case("set") && pair[1].text == "(";
+        if assigned.is_empty() || reader.words.windows(2).any(is_list) {
             return refused("UPDATE with a list of columns");
         }
     }
-    Ok(Change::Rows { table, sql: reader.sql.to_string(), assigned })
+    let behind = reader.sql.len() - reader.rest().len();
+    let (sql, returns) = (reader.sql.to_string(), returning.is_some());
+    Ok(Change::Rows { table, sql, assigned, behind, returns })
 }
 
 fn create(mut reader: Reader<'_>, cut: &Cut) -> Result<Option<Change>> {
@@ -312,12 +434,15 @@ fn copy(mut reader: Reader<'_>) -> Result<Option<Change>> {
     if !reader.rest().is_empty() {
         return refused("options of COPY; write INSERT INTO t SELECT ... FROM read_csv(...)");
     }
-    Ok(Some(Change::Insert { table, columns: Vec::new(), query }))
+    let (or, conflict, returning) = (String::new(), String::new(), String::new());
+    let (columns, keys) = (Vec::new(), Vec::new());
+    Ok(Some(Change::Insert { table, columns, query, or, conflict, keys, returning }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     fn read(sql: &str) -> Result<Option<Change>> {
         Change::of(sql, &Cut::AsItLies)
@@ -326,27 +451,28 @@ mod tests {
     #[test]
     fn inserts_have_a_table_columns_and_a_query() {
         let change = read("INSERT INTO main.\"T x\" (a, \"b\"\"c\") VALUES (1, ')')").unwrap();
-        let Some(Change::Insert { table, columns, query }) = change else { panic!("{change:?}") };
+        let Some(Change::Insert { table, columns, query, .. }) = change else {
+            panic!("{change:?}")
+        };
         assert_eq!((table.as_str(), query.as_str()), ("T x", "VALUES (1, ')')"));
         assert_eq!(columns, ["a", "b\"c"]);
         let change = read("insert into t (select 1)").unwrap();
         assert!(matches!(change, Some(Change::Insert { columns, .. }) if columns.is_empty()));
-        assert!(read("INSERT INTO t VALUES (1) RETURNING a").is_err());
         assert!(read("INSERT INTO t DEFAULT VALUES").is_err());
-        assert!(read("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING").is_err());
         assert!(read("INSERT INTO s.t VALUES (1)").is_err());
     }
 
     #[test]
     fn what_nodes_would_compute_differently_is_refused() {
         for sql in [
-            "DELETE FROM t WHERE a IN (SELECT b FROM u)",
+            "DELETE FROM t WHERE a IN (SELECT b FROM u WHERE c > random())",
             "UPDATE t SET a = random()",
-            "UPDATE t SET a = u.a FROM u",
-            "DELETE FROM t USING u WHERE a = b",
+            "UPDATE t SET (a, b) = (1, 2)",
+            "DELETE FROM t RETURNING (SELECT max(a) FROM u)",
+            "INSERT INTO t VALUES (1) ON CONFLICT DO UPDATE SET a = random()",
             "UPDATE t SET a = current_timestamp",
-            "MERGE INTO t USING u ON a = b WHEN MATCHED THEN DELETE",
-            "BEGIN",
+            "MERGE INTO t USING u ON a = b WHEN MATCHED THEN UPDATE SET c = random()",
+            "MERGE INTO t USING (SELECT 1) ON a = b WHEN MATCHED THEN DELETE",
             "CREATE TABLE t (a INTEGER DEFAULT random())",
             "WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x",
         ] {
@@ -354,7 +480,71 @@ mod tests {
         }
         let change = read("UPDATE t SET a = 1, b = 'random' WHERE c = 2").unwrap();
         let Some(Change::Rows { assigned, .. }) = change else { panic!("{change:?}") };
-        assert_eq!(assigned, ["a", "b", "c"]);
+        assert_eq!(assigned, ["a", "b"]);
+        let change = read("UPDATE t SET a = (b = c), d = u.e FROM u WHERE f = u.g").unwrap();
+        let Some(Change::Rows { assigned, behind, .. }) = change else { panic!("{change:?}") };
+        assert_eq!((assigned.join(" "), behind), ("a d".to_string(), 9));
+        // What does not end the list of assignments, and how names can be written.
+        for (set, expected) in [
+            ("a = CASE WHEN b = c THEN 1 ELSE 2 END, k = 1 WHERE d = 2", ["a", "k"]),
+            ("a = b IS DISTINCT FROM c, k = 1 WHERE d = 2", ["a", "k"]),
+            ("a = [b, c], \"k\"\"l\" = 1 FROM u WHERE d = 2", ["a", "k\"l"]),
+            ("`a` = 1, \"set\" = 2", ["a", "set"]),
+            ("a = 1, k[1] = 2", ["a", "k"]),
+            ("a.k = (SELECT max(b) FROM u WHERE c = d)", ["a", "k"]),
+        ] {
+            let sql = format!("UPDATE t SET {set}");
+            let Ok(Some(Change::Rows { assigned, .. })) = read(&sql) else { panic!("{sql}") };
+            assert_eq!(assigned, expected, "{sql}");
+        }
+        assert!(read("UPDATE t SET a = (1, k = 2").is_err());
+    }
+
+    #[test]
+    fn inserts_say_what_happens_to_rows_that_are_there() {
+        let sql = "INSERT OR REPLACE INTO t (a) SELECT b FROM u ON CONFLICT (a) DO UPDATE \
+                   SET c = excluded.c, d = 1 WHERE e = 2 RETURNING a, c AS on";
+        let change = read(sql).unwrap();
+        let Some(Change::Insert { query, or, conflict, keys, returning, .. }) = change else {
+            panic!("{change:?}")
+        };
+        assert_eq!((query.as_str(), or.as_str()), ("SELECT b FROM u", "OR REPLACE "));
+        let expected = "ON CONFLICT (a) DO UPDATE SET c = excluded.c, d = 1 WHERE e = 2";
+        assert_eq!((conflict.as_str(), returning.as_str()), (expected, "RETURNING a, c AS on"));
+        assert_eq!(keys, ["c", "d"]);
+        for set in ["end = excluded.end", "a = t.returning", "returning = 1", "a = returning"] {
+            let sql =
+                format!("INSERT INTO t FROM u ON CONFLICT (a) DO UPDATE SET {set}, k = excluded.k");
+            let Ok(Some(Change::Insert { keys, .. })) = read(&sql) else { panic!("{sql}") };
+            assert_eq!(keys.last().map(String::as_str), Some("k"), "{sql}");
+        }
+        let change = read("INSERT INTO t SELECT a FROM u JOIN v ON a = b").unwrap();
+        let Some(Change::Insert { query, conflict, .. }) = change else { panic!("{change:?}") };
+        assert_eq!((query.as_str(), conflict.as_str()), ("SELECT a FROM u JOIN v ON a = b", ""));
+    }
+
+    #[test]
+    fn merges_say_what_has_to_be_equal() {
+        let sql = "MERGE INTO t AS x USING (SELECT a FROM u) q ON x.k = q.a AND q.b > (1 + 2) \
+                   WHEN MATCHED THEN DELETE";
+        let change = read(sql).unwrap();
+        let Some(Change::Merge(merge)) = change else { panic!("{change:?}") };
+        assert_eq!((merge.alias.as_str(), merge.source_alias.as_str()), ("x", "q"));
+        assert_eq!(merge.source, "(SELECT a FROM u)");
+        let text = |one: &str| one.to_string();
+        assert_eq!(merge.equal, [[(text("x"), text("k")), (text("q"), text("a"))]]);
+        assert!(merge.on.starts_with("ON x.k = q.a AND") && merge.on.ends_with("DELETE"));
+        let change = read("MERGE INTO t USING u ON t.k = u.a OR true WHEN MATCHED THEN DELETE");
+        let Ok(Some(Change::Merge(merge))) = change else { panic!("{change:?}") };
+        assert_eq!((merge.source.as_str(), merge.equal.len()), ("u", 0));
+        // What comes behind the first WHEN may take the condition back.
+        for more in ["t.when = 3", "CASE WHEN t.b THEN u.c END"] {
+            let sql = format!(
+                "MERGE INTO t USING u ON t.k = u.a AND {more} OR true WHEN NOT MATCHED THEN DELETE"
+            );
+            let Ok(Some(Change::Merge(merge))) = read(&sql) else { panic!("{sql}") };
+            assert!(merge.equal.is_empty(), "{sql}");
+        }
     }
 
     #[test]

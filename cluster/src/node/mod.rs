@@ -148,6 +148,7 @@ impl Node {
             process: self.process.clone(),
             epoch: connection.database().epoch().unwrap_or(0),
             change: hold.change,
+            place: catalog::place(connection)?,
             tables,
             definitions: catalog::definitions(connection)?,
         })

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
+use tonic::transport::{Identity, ServerTlsConfig};
 
 /// The shortest secret that is taken.
 pub const MIN_TOKEN_LEN: usize = 16;
@@ -25,6 +26,15 @@ pub struct Options {
     /// (default: $SWINGDB_CLUSTER_TOKEN, else none)
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// File with this node's certificate (PEM), for its name or address; then it speaks TLS only
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
+    pub tls_cert: Option<PathBuf>,
+    /// File with the private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// File with the certificates (PEM) that those of the other nodes are signed by
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_ca: Option<PathBuf>,
 }
 
 /// Why the node does not start.
@@ -32,8 +42,8 @@ pub struct Options {
 pub enum Wrong {
     /// It would be open to the network.
     #[error(
-        "{0} can be reached by other machines, and this version of swingdb-node speaks no TLS: \
-         listen on a loopback address, and let an encrypted tunnel lead there"
+        "{0} can be reached by other machines: that needs --tls-cert, --tls-key, --tls-ca, and a \
+         token (--token-file or $SWINGDB_CLUSTER_TOKEN); without them listen on a loopback address"
     )]
     Open(SocketAddr),
     /// The secret is no secret.
@@ -50,12 +60,25 @@ pub enum Wrong {
 }
 
 impl Options {
-    /// Refuses to be open to other machines.
+    /// Refuses to be open to other machines without encryption and a secret.
     pub fn check(&self) -> Result<(), Wrong> {
-        match self.listen.ip().is_loopback() {
+        let is_safe = self.tls_cert.is_some() && self.token()?.is_some();
+        match self.listen.ip().is_loopback() || is_safe {
             true => Ok(()),
             false => Err(Wrong::Open(self.listen)),
         }
+    }
+
+    /// How the node encrypts its connections; `None`: it does not.
+    pub fn tls(&self) -> Result<Option<ServerTlsConfig>, Wrong> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| Wrong::File { path: path.clone(), error })
+        };
+        let identity = Identity::from_pem(read(certificate)?, read(key)?);
+        Ok(Some(ServerTlsConfig::new().identity(identity)))
     }
 
     /// The secret of the file or the environment.
@@ -85,11 +108,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_is_served() {
-        let options = |listen| Options::try_parse_from(["swingdb-node", "--listen", listen]);
-        assert!(options("127.0.0.1:0").unwrap().check().is_ok());
-        assert!(options("[::1]:0").unwrap().check().is_ok());
-        assert!(matches!(options("0.0.0.0:1").unwrap().check(), Err(Wrong::Open(_))));
-        assert!(matches!(options("10.0.0.1:1").unwrap().check(), Err(Wrong::Open(_))));
+    fn only_this_machine_is_served_without_tls_and_a_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let token = folder.path().join("token");
+        std::fs::write(&token, "0123456789abcdef").unwrap();
+        let token = token.to_str().unwrap();
+        let read = |more: &[&str]| {
+            let all = [&["swingdb-node", "--token-file", token], more].concat();
+            Options::try_parse_from(all).map_err(|error| error.to_string())
+        };
+        for own in ["127.0.0.1:0", "[::1]:0"] {
+            assert!(read(&["--listen", own]).unwrap().check().is_ok());
+        }
+        let tls = ["--tls-cert", "c", "--tls-key", "k", "--tls-ca", "a"];
+        for open in ["0.0.0.0:1", "10.0.0.1:1"] {
+            let alone = read(&["--listen", open]).unwrap();
+            assert!(matches!(alone.check(), Err(Wrong::Open(_))));
+            let safe = read(&[&["--listen", open], &tls[..]].concat()).unwrap();
+            assert!(safe.check().is_ok());
+        }
+        assert!(read(&["--tls-cert", "c", "--tls-key", "k"]).is_err());
+        assert!(read(&["--tls-key", "k"]).is_err());
     }
 }

@@ -16,6 +16,7 @@ use swingdb_functions::bounded::MemoryLeft;
 
 use crate::client::Client;
 use crate::functions::ByName;
+use crate::local_shuffle::LocalShuffle;
 use crate::node::Node;
 use crate::scan::{LocalNode, Reach, ShardScan};
 use crate::wire::version;
@@ -75,7 +76,12 @@ impl ConfigExtension for SessionSettings {
     const PREFIX: &'static str = "swingdb_session";
 }
 
-/// Writes and reads the leaves of plans.
+/// The first byte of a [`ShardScan`].
+const SCAN: u8 = 1;
+/// The first byte of a [`LocalShuffle`].
+const SHUFFLE: u8 = 2;
+
+/// Writes and reads the operators of plans that are this crate's.
 #[derive(Debug)]
 pub struct ScanCodec;
 
@@ -83,25 +89,38 @@ impl PhysicalExtensionCodec for ScanCodec {
     fn try_decode(
         &self,
         buf: &[u8],
-        _inputs: &[Arc<dyn ExecutionPlan>],
-        _ctx: &TaskContext,
-        _proto_converter: &dyn PhysicalProtoConverterExtension,
+        inputs: &[Arc<dyn ExecutionPlan>],
+        ctx: &TaskContext,
+        proto_converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(ShardScan::from_bytes(buf)?))
+        match buf.split_first() {
+            Some((&SCAN, bytes)) => Ok(Arc::new(ShardScan::from_bytes(bytes)?)),
+            Some((&SHUFFLE, bytes)) => {
+                let read = LocalShuffle::from_bytes(bytes, inputs, ctx, self, proto_converter)?;
+                Ok(Arc::new(read))
+            }
+            _ => Err(DataFusionError::Execution("an operator of another version".to_string())),
+        }
     }
 
     fn try_encode(
         &self,
         node: Arc<dyn ExecutionPlan>,
         buf: &mut Vec<u8>,
-        _proto_converter: &dyn PhysicalProtoConverterExtension,
+        proto_converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
-        let Some(scan) = node.downcast_ref::<ShardScan>() else {
-            let message = format!("{} cannot be sent to a node", node.name());
-            return Err(DataFusionError::NotImplemented(message));
-        };
-        buf.extend(scan.to_bytes()?);
-        Ok(())
+        if let Some(scan) = node.downcast_ref::<ShardScan>() {
+            buf.push(SCAN);
+            buf.extend(scan.to_bytes()?);
+            return Ok(());
+        }
+        if let Some(shuffle) = node.downcast_ref::<LocalShuffle>() {
+            buf.push(SHUFFLE);
+            buf.extend(shuffle.to_bytes(self, proto_converter)?);
+            return Ok(());
+        }
+        let message = format!("{} cannot be sent to a node", node.name());
+        Err(DataFusionError::NotImplemented(message))
     }
 }
 

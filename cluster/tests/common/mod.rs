@@ -24,11 +24,15 @@ pub struct Node {
 
 impl Node {
     pub fn start(options: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", options)
+    }
+
+    pub fn start_at(address: &str, options: &[&str]) -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let home = folder.path().join("home");
         std::fs::create_dir(&home).unwrap();
         let options = options.iter().map(|option| option.to_string()).collect();
-        let address = "127.0.0.1:0".to_string();
+        let address = address.to_string();
         let mut node = Self { child: None, address, home, options, _folder: folder };
         node.run();
         node
@@ -67,6 +71,11 @@ impl Node {
     pub fn signal(&self, signal: &str) {
         let done = Command::new("kill").args([signal, &self.id().to_string()]).status().unwrap();
         assert!(done.success());
+    }
+
+    /// A session on what this node alone has.
+    pub fn alone(&self) -> swingdb::Connection {
+        swingdb::Database::snapshot_in(&self.home, DATABASE).unwrap().connect()
     }
 
     pub fn place(&self) -> String {

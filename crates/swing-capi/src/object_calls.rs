@@ -29,10 +29,12 @@ pub const SWING_HEAP_WRITE: c_uint = 1;
 /// `swing_heap_begin`: keeps the object at its address; others may read and write it.
 pub const SWING_HEAP_PIN: c_uint = 2;
 
-/// The policy S3-FIFO in place of two lists.
+/// The policy S3-FIFO, as without a flag.
 pub const SWING_HEAP_S3FIFO: c_uint = 1;
 /// A heap that outlives the process.
 pub const SWING_HEAP_PERSISTENT: c_uint = 2;
+/// The policy of two lists.
+pub const SWING_HEAP_TWO_LISTS: c_uint = 4;
 
 /// Is told how far recovery is: entries read, and all.
 #[allow(non_camel_case_types)]
@@ -46,6 +48,8 @@ pub struct swing_heap {
     /// Accesses that were begun and not ended.
     pub(crate) accesses: AtomicU64,
     broken: AtomicBool,
+    /// The process that opened it.
+    pub(crate) process: u32,
 }
 
 /// How a heap is opened; zeros mean what it does by itself.
@@ -148,7 +152,7 @@ impl From<HeapError> for Failure {
                 _ => Code::Io,
             },
             HeapError::OwnerGone { .. } => Code::NotFound,
-            HeapError::NoHeap(_) => Code::Corrupt,
+            HeapError::NoHeap(_) | HeapError::NotAHeap { .. } => Code::Corrupt,
             HeapError::Writing { .. } => Code::Busy,
             HeapError::Flush(e) => match e {
                 CommitError::Full(_) => Code::DiskFull,
@@ -194,7 +198,8 @@ pub(crate) unsafe fn with(
     body: impl FnOnce(&ObjectHeap, &swing_heap) -> Result<()>,
 ) -> c_int {
     if heap.is_null() {
-        return error::note(null());
+        let text = "the heap is null; open one first (sysInit for nv_malloc and its relatives)";
+        return error::note(Failure::new(Code::Argument, text));
     }
     // SAFETY: the caller's promise; what it points to is never freed.
     let outer = unsafe { &*heap };
@@ -247,17 +252,23 @@ pub(crate) fn handed_out(heap: ObjectHeap) -> *mut swing_heap {
         heap: RwLock::new(Some(heap)),
         accesses: AtomicU64::new(0),
         broken: AtomicBool::new(false),
+        process: std::process::id(),
     }))
 }
 
 pub(crate) fn options_of(config: swing_heap_config) -> Result<HeapOptions> {
     let mut options = HeapOptions::default();
-    if config.flags & !u64::from(SWING_HEAP_S3FIFO | SWING_HEAP_PERSISTENT) != 0 {
+    let known = SWING_HEAP_S3FIFO | SWING_HEAP_PERSISTENT | SWING_HEAP_TWO_LISTS;
+    if config.flags & !u64::from(known) != 0 {
         return Err(Failure::new(Code::Argument, format!("unknown flags {:#x}", config.flags)));
     }
-    if config.flags & u64::from(SWING_HEAP_S3FIFO) != 0 {
-        options.policy = PolicyKind::S3Fifo;
-    }
+    let has = |flag: c_uint| config.flags & u64::from(flag) != 0;
+    options.policy = match (has(SWING_HEAP_S3FIFO), has(SWING_HEAP_TWO_LISTS)) {
+        (true, true) => return Err(Failure::new(Code::Argument, "flags of two policies")),
+        (true, false) => PolicyKind::S3Fifo,
+        (false, true) => PolicyKind::TwoLists,
+        (false, false) => options.policy,
+    };
     if config.budget > 0 {
         options.budget = config.budget;
     }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use ::swing_heap::{Handle, ObjectHeap};
+use ::swing_heap::{Handle, HeapError, ObjectHeap};
 
 use crate::calls::null;
 use crate::error::{self, Code, Failure};
@@ -90,8 +90,7 @@ pub unsafe extern "C" fn swing_heap_remalloc(
         }
         let handle = heap.handle_of(address.cast())?;
         if size > ::swing_heap::MAX_POINTER_BYTES {
-            let text = format!("an object with an address has 1 to 4096 bytes, not {size}");
-            return Err(Failure::new(Code::Argument, text));
+            return Err(HeapError::PointerSize { len: size }.into());
         }
         heap.realloc(handle, size)?;
         Ok(heap.pointer(handle)?.as_ptr().cast())
@@ -148,7 +147,9 @@ fn variable(name: &str) -> Option<u64> {
 /// See `fgmm.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn swing_heap_begin_common() -> c_int {
-    if !COMMON.load(Ordering::Acquire).is_null() {
+    let known = COMMON.load(Ordering::Acquire);
+    // SAFETY: it was opened here, and what it points to is never freed.
+    if unsafe { known.as_ref() }.is_some_and(|heap| heap.process == std::process::id()) {
         return 0;
     }
     let mebibytes = |name| variable(name).unwrap_or(0).saturating_mul(1 << 20);
@@ -167,7 +168,8 @@ pub extern "C" fn swing_heap_begin_common() -> c_int {
     if status != 0 {
         return status;
     }
-    let first = COMMON.compare_exchange(null_mut(), heap, Ordering::AcqRel, Ordering::Acquire);
+    // One of the process that this one was forked from stays as it is: that has it open.
+    let first = COMMON.compare_exchange(known, heap, Ordering::AcqRel, Ordering::Acquire);
     if first.is_err() {
         // Another thread was faster. SAFETY: the heap has just been opened, here.
         return unsafe { swing_heap_close(heap) };

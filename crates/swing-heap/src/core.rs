@@ -681,6 +681,9 @@ impl Core {
             self.changes.mark(facts.id);
             facts.block = NONE;
             self.disk.forget(block, len);
+            if self.changes.are_committed() {
+                self.disk.owe(len);
+            }
         }
     }
 

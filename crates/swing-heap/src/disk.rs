@@ -29,6 +29,8 @@ const OBJECT_HEADER: usize = 8;
 pub(crate) const BUFFERS: usize = 4;
 /// Blocks that only garbage collection may take.
 const SPARE_BLOCKS: usize = 2;
+/// Bytes of a block that objects of any size can fill, about.
+const USED_OF_BLOCK: u64 = BLOCK_BYTES as u64 * 7 / 8;
 pub(crate) const MAX_BLOCKS: usize = 1 << 28;
 /// Blocks whose room is reserved at once.
 const STEP_BLOCKS: usize = 64;
@@ -74,6 +76,10 @@ pub(crate) struct Disk {
     full: Option<IoError>,
     seed: u64,
     pub(crate) live_bytes: u64,
+    /// Bytes that the next commit has to write though nobody changed them, and those of the commit
+    /// in the making.
+    owed: u64,
+    owed_before: u64,
     /// The last write that failed, until one succeeds.
     pub(crate) failed: Option<IoError>,
     /// Of a heap in an area.
@@ -126,6 +132,8 @@ impl Disk {
             full: None,
             seed,
             live_bytes: 0,
+            owed: 0,
+            owed_before: 0,
             failed: None,
             shares: None,
         }
@@ -250,6 +258,20 @@ impl Disk {
         Ok(())
     }
 
+    /// The next commit has to write an object of `len` bytes that has not changed: collection has
+    /// forgotten its copy.
+    pub(crate) fn owe(&mut self, len: usize) {
+        self.owed += stored_bytes(len) as u64;
+    }
+
+    /// Blocks that can be taken, less those that the next commit needs for what is owed to it.
+    pub(crate) fn free_room(&self) -> usize {
+        match (self.owed + self.owed_before).div_ceil(USED_OF_BLOCK) as usize {
+            0 => self.room(),
+            blocks => self.room().saturating_sub(blocks + SPARE_BLOCKS),
+        }
+    }
+
     /// Blocks that can be taken.
     pub(crate) fn room(&self) -> usize {
         let end = if self.full.is_some() { self.reserved } else { self.limit };
@@ -264,7 +286,7 @@ impl Disk {
     /// Whether a block that commits keep may be emptied in the background: that takes room until
     /// the next commit. The eighth of the limit that flushes leave free is for changes.
     pub(crate) fn may_empty_kept(&self) -> bool {
-        self.room() > (self.limit / 4).max(4 * SPARE_BLOCKS)
+        self.free_room() > (self.limit / 4).max(4 * SPARE_BLOCKS)
     }
 
     /// Bytes of the blocks that are neither empty nor kept for a commit alone.
@@ -401,6 +423,7 @@ impl Disk {
 
     /// Begins a commit: it keeps all blocks that objects need now, and those of [`Disk::keep`].
     pub(crate) fn begin_commit(&mut self) {
+        self.owed_before += std::mem::take(&mut self.owed);
         for (kept, &live) in self.kept.iter_mut().zip(&self.live) {
             if live > 0 {
                 *kept |= NEXT;
@@ -417,6 +440,8 @@ impl Disk {
     /// Ends a commit. Unless it surely happened, the blocks of both states are kept.
     pub(crate) fn end_commit(&mut self, happened: bool) {
         self.kept_dead = 0;
+        let before = std::mem::take(&mut self.owed_before);
+        self.owed += if happened { 0 } else { before };
         for block in 0..self.kept.len() {
             let old = self.kept[block];
             let next = if happened { old & NEXT } else { old };

@@ -243,6 +243,11 @@ impl Changes {
         Changes { words: unsafe { Box::new_zeroed_slice(words).assume_init() } }
     }
 
+    /// Whether commits take them.
+    pub(crate) fn are_committed(&self) -> bool {
+        !self.words.is_empty()
+    }
+
     pub(crate) fn mark(&self, id: u32) {
         self.mark_group(id / GROUP_ENTRIES as u32);
     }

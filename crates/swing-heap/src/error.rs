@@ -1,5 +1,7 @@
 //! What can go wrong with an object heap.
 
+use std::path::PathBuf;
+
 use swing::{CreateError, HookError, PublishError, TrackError};
 use swing_tier::{CommitError, IoError, OpenError, ReadError};
 use thiserror::Error;
@@ -48,6 +50,12 @@ pub enum HeapError {
         /// The length that was asked for, in bytes.
         len: usize,
     },
+    /// An object of this length has no plain address.
+    #[error("an object with an address has 1 to 4096 bytes, not {len}; use its handle")]
+    PointerSize {
+        /// The object's length, or the one that was asked for, in bytes.
+        len: usize,
+    },
     /// A typed handle does not fit the object's length or alignment.
     #[error("{handle} has {len} bytes; the type has {expected} bytes, aligned to at most 16")]
     Type {
@@ -66,12 +74,8 @@ pub enum HeapError {
         /// How long the call waited, in milliseconds.
         waited_ms: u64,
     },
-    /// The system gives this process no `userfaultfd`, by which plain pointers work. Guards do not
-    /// need it.
-    #[error(
-        "plain pointers need userfaultfd, which the system refuses ({why}); allow the system call \
-             or the device, for instance in the container's seccomp profile, or use guards"
-    )]
+    /// The system gives this process nothing by which plain pointers work. Guards do not need it.
+    #[error("plain pointers cannot be had here ({why}); use guards")]
     NoPointers {
         /// What the system says.
         why: String,
@@ -117,6 +121,15 @@ pub enum HeapError {
     /// The persistent heap could not be opened.
     #[error("cannot open the object heap: {0}")]
     Open(#[from] OpenError),
+    /// The directory holds another kind of log.
+    #[error(
+        "{} holds no object heap but something else, such as a database; choose an empty directory",
+        path.display()
+    )]
+    NotAHeap {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The object table could not be read.
     #[error("cannot read the object table: {0}")]
     Table(#[from] ReadError),

@@ -48,7 +48,7 @@ pub(crate) fn run(shared: &Arc<Shared>, ready: &SyncSender<IoResult<()>>) {
             }
         }
         let idle = core.disk.buffers.iter().filter(|b| b.state == BufferState::Idle).count();
-        if core.compacting && core.disk.room() < 2 {
+        if core.compacting && core.disk.free_room() < 2 {
             core.compacting = false;
             shared.changed.notify_all();
         }

@@ -16,7 +16,8 @@ impl ObjectHeap {
     /// [`ObjectHeap::set_budget`]. The first address does this by itself.
     ///
     /// # Errors
-    /// [`HeapError::NoPointers`] if the system gives this process no `userfaultfd`;
+    /// [`HeapError::NoPointers`] if the system gives this process neither `userfaultfd` nor threads
+    /// and mappings;
     /// [`HeapError::Io`] if it has no addresses;
     /// [`HeapError::NoMemory`] if the budget has no room for the window.
     pub fn enable_pointers(&self, window_bytes: Option<u64>) -> Result<(), HeapError> {
@@ -37,7 +38,7 @@ impl ObjectHeap {
             }
             core.min_chunks = 1;
         }
-        signal::register(self.view())?;
+        signal::register(self.view(), &window)?;
         if shared.window.set(window).is_err() {
             unreachable!("one thread at a time sets the window");
         }
@@ -58,22 +59,23 @@ impl ObjectHeap {
     /// fails with `EFAULT` unless the page is filled; [`ObjectHeap::pin_pointer`] keeps it so.
     ///
     /// # Errors
-    /// [`HeapError::NoObject`], [`HeapError::Size`], [`HeapError::NoMemory`] if the budget has no
+    /// [`HeapError::NoObject`], [`HeapError::PointerSize`],
+    /// [`HeapError::NoMemory`] if the budget has no
     /// room for the page tables, and as [`ObjectHeap::enable_pointers`].
     pub fn pointer(&self, handle: Handle) -> Result<NonNull<u8>, HeapError> {
         if self.shared.window.get().is_none() {
             self.enable_pointers(None)?;
         }
-        signal::rearm();
-        let len = self.len_of(handle)?;
         let window = self.shared.window.get();
+        window.into_iter().for_each(signal::rearm);
+        let len = self.len_of(handle)?;
         let address = window.and_then(|window| window.address(handle.id(), len));
         let pointer = address.and_then(|address| NonNull::new(address as *mut u8));
         if let (Some(window), Some(_)) = (window, pointer) {
             window.count_table(&self.shared, handle.id())?;
         }
         pointer.ok_or(if len > MAX_POINTER_BYTES {
-            HeapError::Size { len }
+            HeapError::PointerSize { len }
         } else {
             HeapError::TooManyObjects
         })
@@ -85,7 +87,7 @@ impl ObjectHeap {
     /// As [`ObjectHeap::alloc_zeroed`] and [`ObjectHeap::pointer`].
     pub fn alloc_pointer(&self, len: usize) -> Result<NonNull<u8>, HeapError> {
         if len > MAX_POINTER_BYTES {
-            return Err(HeapError::Size { len });
+            return Err(HeapError::PointerSize { len });
         }
         let handle = self.alloc_zeroed(len)?;
         self.pointer(handle).inspect_err(|_| drop(self.free(handle)))
@@ -153,7 +155,7 @@ impl ObjectHeap {
         else {
             return Err(no_pointer);
         };
-        signal::rearm();
+        signal::rearm(window);
         match window::hold(self, window, handle) {
             // Freed meanwhile.
             Err(HeapError::NoObject { .. }) => Err(no_pointer),

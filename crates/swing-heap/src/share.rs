@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use swing::{AreaName, CreateError, Epoch, Namespace, Publish};
-use swing_tier::{Directory, DirectoryOptions, IoError};
+use swing_tier::{Cause, Directory, DirectoryOptions, IoError};
 
 use crate::core::Core;
 use crate::entry::Handle;
@@ -192,7 +192,9 @@ impl ObjectHeap {
 impl Shared {
     fn share_locked(&self, area: &InArea, core: &mut Core) -> Result<Epoch, HeapError> {
         let Some(file) = self.file.descriptor() else {
-            return Err(HeapError::Options("the heap's file is none of the operating system"));
+            return Err(
+                IoError::new("share the file in", self.storage.path(), Cause::Closed).into()
+            );
         };
         let facts = rustix::fs::fstat(file)
             .map_err(|e| HeapError::Io(IoError::from_os("examine", self.storage.path(), e)))?;

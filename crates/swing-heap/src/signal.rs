@@ -1,5 +1,6 @@
-//! The handler of SIGBUS, by which the pages of windows are filled: installed once a process, in
-//! front of what was there before.
+//! The handlers by which the pages of windows are filled: of SIGBUS for `userfaultfd`, installed
+//! once a process, in front of what was there before; and for pages of mappings the one of SIGSEGV
+//! that tracked areas have (`swing::tracked`), which asks this module.
 //!
 //! The signal comes synchronously, at a load or store of the program's, so the handler may do what
 //! a function called there may: it reads from the disk, waits, takes locks. It runs on the thread's
@@ -18,7 +19,7 @@ use libc::{c_int, c_void, sigaction, siginfo_t};
 use crate::entry::{FREE, STATE};
 use crate::error::HeapError;
 use crate::heap::ObjectHeap;
-use crate::window;
+use crate::{servers, window};
 
 /// The most heaps with plain pointers in a process.
 const MAX_WINDOWS: usize = 64;
@@ -48,8 +49,16 @@ pub(crate) fn any() -> bool {
 }
 
 /// Makes a heap's window known to the handler, and installs the handler.
-pub(crate) fn register(view: ManuallyDrop<ObjectHeap>) -> Result<(), HeapError> {
-    rearm();
+pub(crate) fn register(
+    view: ManuallyDrop<ObjectHeap>,
+    window: &window::Window,
+) -> Result<(), HeapError> {
+    if window.is_of_mappings() {
+        let failed = |e: std::io::Error| HeapError::NoPointers { why: format!("no thread: {e}") };
+        servers::start(resolve).map_err(failed)?;
+        swing::tracked::set_filler(fill_trapped);
+    }
+    rearm(window);
     let new = Box::into_raw(Box::new(Registered { heap: view, users: AtomicUsize::new(0) }));
     let null = std::ptr::null_mut();
     let taken = WINDOWS
@@ -90,7 +99,12 @@ pub(crate) fn forget(heap: &ObjectHeap) {
 }
 
 /// Puts the handler in front again, if another has been installed since. One system call.
-pub(crate) fn rearm() {
+pub(crate) fn rearm(window: &window::Window) {
+    if window.is_of_mappings() {
+        // That of tracked areas, which asks `fill_trapped`.
+        swing::tracked::rearm();
+        return;
+    }
     let mut previous = PREVIOUS.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: all zeros are a valid structure, which the call fills.
     let mut now: sigaction = unsafe { std::mem::zeroed() };
@@ -131,8 +145,7 @@ fn serves(address: *const u8) -> bool {
     any()
         && with_window(address as usize, |heap, id| {
             let entry = heap.shared.table.get(id);
-            heap.check_process().is_ok()
-                && entry.is_some_and(|e| e.state.load(Ordering::Acquire) & STATE != FREE)
+            entry.is_some_and(|e| e.state.load(Ordering::Acquire) & STATE != FREE)
         })
 }
 
@@ -146,6 +159,14 @@ fn resolve(address: usize) -> bool {
     })
 }
 
+/// Whether a thread that has touched an address without access may go on: for the handler of
+/// SIGSEGV, which is that of tracked areas. Async-signal-safe.
+fn fill_trapped(address: *const u8) -> bool {
+    let is_ours =
+        |heap: &ObjectHeap, _| heap.shared.window.get().is_some_and(window::Window::is_of_mappings);
+    any() && with_window(address as usize, is_ours) && servers::ask(address as usize)
+}
+
 /// Says why the process is about to die, past the program's streams: their locks may be held.
 fn complain(address: usize, error: &HeapError) {
     let text =
@@ -154,7 +175,8 @@ fn complain(address: usize, error: &HeapError) {
     let _ = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
 }
 
-/// What `look` says of the heap that an address belongs to, and of the id there; else false.
+/// What `look` says of the heap of this process that an address belongs to, and of the id there;
+/// else false.
 fn with_window(address: usize, look: impl Fn(&ObjectHeap, u32) -> bool) -> bool {
     for slot in &WINDOWS {
         let found = slot.load(Ordering::SeqCst);
@@ -164,7 +186,9 @@ fn with_window(address: usize, look: impl Fn(&ObjectHeap, u32) -> bool) -> bool 
         // SAFETY: what was in the table is never freed.
         let registered = unsafe { &*found };
         registered.users.fetch_add(1, Ordering::SeqCst);
-        let still = std::ptr::eq(slot.load(Ordering::SeqCst), found);
+        // A heap that a forked child has made may lie where one that it has inherited was.
+        let still = std::ptr::eq(slot.load(Ordering::SeqCst), found)
+            && registered.heap.check_process().is_ok();
         let id = still.then(|| registered.heap.shared.window.get()?.id_at(address)).flatten();
         let says = id.map(|id| look(&registered.heap, id));
         registered.users.fetch_sub(1, Ordering::SeqCst);

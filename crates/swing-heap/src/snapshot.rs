@@ -14,11 +14,12 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use swing::{AreaName, AreaOffset, Epoch, Namespace, Snapshot};
-use swing_tier::IoError;
+use swing_tier::{Cause, IoError, KeptFile};
 
 use crate::disk::{self, BLOCK_BYTES};
 use crate::entry::{
@@ -36,7 +37,7 @@ const ENTRY_BYTES: u64 = 16;
 #[derive(Debug)]
 pub struct HeapSnapshot {
     snapshot: Snapshot,
-    file: File,
+    file: KeptFile,
     state: State,
 }
 
@@ -72,6 +73,8 @@ impl HeapSnapshot {
         if (facts.dev(), facts.ino()) != state.file {
             return Err(gone("it has another file there".to_owned()));
         }
+        // As long as the owner lives, its file can be opened again.
+        let file = KeptFile::new(file, Some(Path::new(&path)));
         Ok(HeapSnapshot { snapshot, file, state })
     }
 
@@ -195,9 +198,12 @@ impl HeapSnapshot {
             None => {
                 let mut bytes = vec![0; len];
                 let at = u64::from(block) * BLOCK_BYTES as u64 + u64::from(offset);
-                let read = self.file.read_exact_at(&mut bytes, at);
-                let path = Path::new("the object heap's file");
-                read.map_err(|e| IoError::from_os("read", path, e).at(at, len as u64))?;
+                let failed = |cause| {
+                    let path = Path::new("the object heap's file");
+                    IoError::new("read", path, cause).at(at, len as u64)
+                };
+                let file = self.file.here(true).ok_or_else(|| failed(Cause::Closed))?;
+                read_exact_at(file, &mut bytes, at).map_err(failed)?;
                 bytes
             }
         };
@@ -206,4 +212,18 @@ impl HeapSnapshot {
         }
         Ok(bytes)
     }
+}
+
+/// Reads at an offset until all bytes are there.
+fn read_exact_at(file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<(), Cause> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pread(file, &mut bytes[done..], at + done as u64) {
+            Ok(0) => return Err(Cause::Short { moved: done as u64 }),
+            Ok(moved) => done += moved,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(Cause::Os(errno.raw_os_error())),
+        }
+    }
+    Ok(())
 }

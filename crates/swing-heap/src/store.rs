@@ -27,7 +27,8 @@ use std::sync::Arc;
 
 use swing_tier::storage::{Access, FileRef, QueueOptions, Storage};
 use swing_tier::{
-    BufferClass, CommitError, Damage, Lease, Log, LogOptions, OpenError, RecordId, random_u64,
+    BufferClass, CommitError, Damage, Lease, Log, LogOptions, OpenError, RecordId, Spare,
+    random_u64,
 };
 
 use crate::core::{Core, Generations};
@@ -53,7 +54,6 @@ const GROUPS_TOGETHER: usize = 32;
 /// Memory of the log: a queue for the thread that flushes, and a batch.
 pub(crate) const STORE_BYTES: u64 = 2 << 20;
 const FILE_PREFIX: &str = "objects-";
-const SPARE: &str = "spare";
 /// Room for a journal and a manifest, and for the table's records of some hundred changed groups.
 const SPARE_BYTES: u64 = 6 << 20;
 
@@ -75,8 +75,8 @@ pub(crate) struct Store {
     pages: Vec<Option<RecordId>>,
     seed: u64,
     name: u64,
-    /// Whether the spare room is known to be there.
-    has_spare: bool,
+    /// Room for commits. Any flush may take it: what it adds replaces what the one before had.
+    spare: Spare,
     /// Why there can be no more commits.
     pub(crate) broken: Option<HeapError>,
 }
@@ -120,7 +120,7 @@ impl Payload {
 
     pub(crate) fn decode(root: &[u8], path: &Path) -> Result<Self, HeapError> {
         if root.len() < ROOT_HEADER || root[..8] != *MAGIC {
-            return Err(damage(path, "the log there is not that of an object heap"));
+            return Err(HeapError::NotAHeap { path: path.to_owned() });
         }
         let version = word(root, 8) as u32;
         if version != VERSION {
@@ -197,8 +197,15 @@ impl Store {
         let path = storage.path();
         let Payload { facts, seed, name, pages } = Payload::decode(&root, path)?;
         let log = Arc::new(log);
-        let mut store =
-            Store { log, groups: Vec::new(), pages, seed, name, has_spare: false, broken: None };
+        let mut store = Store {
+            log,
+            groups: Vec::new(),
+            pages,
+            seed,
+            name,
+            spare: Spare::default(),
+            broken: None,
+        };
         store.read_pages(facts.ids, path)?;
         let file = store.open_file(&**storage, facts.blocks)?;
         let disk = Disk::on(file, seed, disk_limit, &Memory::Process);
@@ -218,7 +225,7 @@ impl Store {
             pages: Vec::new(),
             seed,
             name,
-            has_spare: false,
+            spare: Spare::default(),
             broken: None,
         };
         Ok(Opened { store, disk: Disk::on(file, seed, limit, &Memory::Process), facts: None })
@@ -319,25 +326,12 @@ impl Store {
 
     /// Keeps room for the log on a disk that may become full. A failure is made good later.
     pub(crate) fn keep_spare(&mut self) {
-        if self.has_spare {
-            return;
-        }
-        let storage = self.log.storage();
-        // One may be there, and a crash may have kept it from getting its room.
-        let there = storage.open(SPARE, Access::Write).ok().flatten();
-        let Some(file) = there.or_else(|| storage.create(SPARE).ok()) else { return };
-        self.has_spare = file.preallocate(0, SPARE_BYTES).is_ok();
-        if !self.has_spare {
-            // No part of it: others need what is left.
-            let _ = storage.remove(SPARE);
-        }
+        self.spare.keep(&**self.log.storage(), SPARE_BYTES);
     }
 
     /// Gives the log's spare room to a commit that has found none. False: there is none.
     pub(crate) fn give_spare(&mut self) -> bool {
-        self.has_spare = false;
-        let storage = self.log.storage();
-        storage.remove(SPARE).and_then(|()| storage.sync_directory()).is_ok()
+        self.spare.give(&**self.log.storage())
     }
 
     /// How many groups the newest commit has.

@@ -12,6 +12,10 @@
 //! or because the page is in use by a device, the page is write-protected, compared and dropped,
 //! and a new one is filled by `UFFDIO_COPY`.
 //!
+//! Where the system gives no `userfaultfd`, as in most containers, pages are mapped and unmapped
+//! one by one ([`Slots`]). The signal is SIGSEGV then, whose handler is that of tracked areas, and
+//! threads of this library bring the objects (`servers`).
+//!
 //! **INV-OBJ-8.** A page is filled exactly while its entry has the mark `WINDOW`. Both change
 //! under the window's lock. An entry with the mark is resident, has no writer, no pin and no new
 //! reader, so page and cell are the only copies, and the page is the newer one. Guards, `free`,
@@ -34,16 +38,15 @@
 //! are filled, nor which of page and cell is the newer one. So the heap is broken (INV-OBJ-10): no
 //! page is filled or taken back any more.
 //!
-//! **fork.** A child does not get the range (`MADV_DONTFORK`): touching it there is SIGSEGV, not
-//! zeros.
+//! **fork.** A child does not get the range (`MADV_DONTFORK`), or gets it without access: touching
+//! it there is SIGSEGV, not zeros.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use swing_tier::IoError;
 
 use crate::entry::{
@@ -51,7 +54,9 @@ use crate::entry::{
     address_and_len, generation,
 };
 use crate::error::HeapError;
+use crate::faults::Faults;
 use crate::heap::{ObjectHeap, Patience, Shared};
+use crate::slots::{MAX_SLOTS, Slots};
 
 /// The length of a page, and of the longest object with an address.
 pub const MAX_POINTER_BYTES: usize = 4096;
@@ -69,11 +74,11 @@ const RANGE_BYTES: usize = (IDS + 1) * PAGE;
 const TABLE_BYTES: u64 = 4096;
 const PAGES_OF_TABLE: usize = 512;
 
-const DEVICE: &str = "/dev/userfaultfd";
-/// A request to [`DEVICE`].
-const USERFAULTFD_IOC_NEW: libc::c_ulong = 0xaa00;
-/// A flag: faults of system calls are not handled.
-const USER_MODE_ONLY: i32 = 1;
+/// A variable that chooses how pages are filled.
+const WAY: &str = "SWING_HEAP_POINTERS";
+const BY_FAULTS: &str = "userfaultfd";
+const BY_MAPPINGS: &str = "mappings";
+
 const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
 const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
 const UFFDIO_COPY: libc::c_ulong = 0xc028_aa03;
@@ -91,13 +96,19 @@ const UNPROTECT: u64 = 0;
 
 /// The range of addresses, and which pages are filled.
 pub(crate) struct Window {
-    faults: OwnedFd,
+    way: Way,
     pub(crate) base: usize,
     /// The window that the program has asked for, in bytes; `None`: a part of the budget.
     chosen: Option<u64>,
-    /// Whether the kernel moves pages.
-    moves: bool,
     state: Mutex<State>,
+}
+
+/// How pages are filled.
+enum Way {
+    /// By `userfaultfd`; whether the kernel moves pages.
+    Faults(Faults, bool),
+    /// By mappings, see [`Slots`].
+    Mappings,
 }
 
 pub(crate) struct State {
@@ -113,6 +124,8 @@ pub(crate) struct State {
     /// Parts of the range whose page tables are counted, a bit each.
     tables: Vec<u64>,
     has_range: bool,
+    /// With pages of mappings.
+    slots: Option<Slots>,
 }
 
 /// Ids of filled pages, the oldest first. One is taken out of the middle without a search: it stays
@@ -167,81 +180,68 @@ pub(crate) enum Settled<'a> {
 #[repr(align(4096))]
 struct Page([u8; PAGE]);
 
-// SAFETY: an ioctl of `userfaultfd` is given a structure that it expects, and is valid for it.
-unsafe fn ioctl(fd: &OwnedFd, request: libc::c_ulong, argument: *mut u64) -> Result<(), i32> {
-    // SAFETY: the caller's promise.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
-    }
-}
-
-/// Faults of this process's own code only, which needs no privilege: by the system call, or by the
-/// device where a filter of system calls forbids that.
-fn userfaultfd() -> Result<OwnedFd, HeapError> {
-    let flags = libc::O_CLOEXEC | USER_MODE_ONLY;
-    // SAFETY: the call takes flags and gives a descriptor.
-    let mut raw = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
-    let refused = std::io::Error::last_os_error();
-    let mut device_refused = None;
-    if raw < 0 {
-        raw = std::fs::File::open(DEVICE)
-            .and_then(|device| {
-                // SAFETY: the request takes flags and gives a descriptor.
-                match unsafe { libc::ioctl(device.as_raw_fd(), USERFAULTFD_IOC_NEW as _, flags) } {
-                    raw if raw >= 0 => Ok(raw.into()),
-                    _ => Err(std::io::Error::last_os_error()),
-                }
-            })
-            .unwrap_or_else(|error| {
-                device_refused = Some(error);
-                -1
-            });
-    }
-    if let Some(error) = device_refused {
-        let why = format!("the system call: {refused}; {DEVICE}: {error}");
-        return Err(HeapError::NoPointers { why });
-    }
-    // SAFETY: a descriptor that nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(raw as i32) })
-}
-
 /// Asks for features of `userfaultfd`.
-fn agree(faults: &OwnedFd, features: u64) -> Result<(), i32> {
+fn agree(faults: &Faults, features: u64) -> Result<(), i32> {
     let mut api = [API, features, 0];
     // SAFETY: the structure is three words.
-    unsafe { ioctl(faults, UFFDIO_API, api.as_mut_ptr()) }
+    unsafe { faults.call(UFFDIO_API, api.as_mut_ptr()) }
+}
+
+impl Way {
+    /// `userfaultfd`, or mappings where that is refused, or as the variable [`WAY`] says.
+    fn choose() -> Result<Self, HeapError> {
+        let asked = std::env::var(WAY).unwrap_or_default();
+        if asked == BY_MAPPINGS {
+            return Ok(Way::Mappings);
+        }
+        match Self::by_faults() {
+            Err(HeapError::NoPointers { .. }) if asked != BY_FAULTS => Ok(Way::Mappings),
+            found => found,
+        }
+    }
+
+    fn by_faults() -> Result<Self, HeapError> {
+        let faults = Faults::open()?;
+        let moves = agree(&faults, FEATURE_SIGBUS | FEATURE_WP | FEATURE_MOVE).is_ok();
+        if !moves && let Err(errno) = agree(&faults, FEATURE_SIGBUS | FEATURE_WP) {
+            let error = std::io::Error::from_raw_os_error(errno);
+            let why = format!("userfaultfd lacks features of Linux 5.11: {error}");
+            return Err(HeapError::NoPointers { why });
+        }
+        Ok(Way::Faults(faults, moves))
+    }
 }
 
 impl Window {
     /// Reserves the range for a window of so many bytes; `None`: a part of the budget.
     pub(crate) fn new(chosen: Option<u64>, budget: u64, path: &Path) -> Result<Self, HeapError> {
         let failed = |what| move |e: std::io::Error| IoError::from_os(what, path, e);
-        let faults = userfaultfd()?;
-        let os = |errno| std::io::Error::from_raw_os_error(errno);
-        let moves = agree(&faults, FEATURE_SIGBUS | FEATURE_WP | FEATURE_MOVE).is_ok();
-        if !moves && let Err(errno) = agree(&faults, FEATURE_SIGBUS | FEATURE_WP) {
-            let why = format!("it lacks features of Linux 5.11: {}", os(errno));
-            return Err(HeapError::NoPointers { why });
-        }
+        let way = Way::choose()?;
+        let (slots, access) = match &way {
+            Way::Faults(..) => (None, ProtFlags::READ | ProtFlags::WRITE),
+            Way::Mappings => {
+                let slots = Slots::new().map_err(failed("set up memory for"))?;
+                (Some(slots), ProtFlags::empty())
+            }
+        };
         let len = RANGE_BYTES;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nothing.
         let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags) }
             .map_err(|e| failed("reserve addresses for")(e.into()))?;
         let state = State {
             filled: Filled::default(),
-            capacity: capacity_of(chosen, budget),
+            capacity: 0,
             held: HashMap::new(),
             is_staged: false,
             copied: Box::new(Page([0; PAGE])),
             tables: vec![0; IDS / PAGES_OF_TABLE / 64],
             has_range: true,
+            slots,
         };
-        let base_address = base as usize;
-        let state = Mutex::new(state);
-        let window = Window { faults, base: base_address, chosen, moves, state };
+        let window = Window { way, base: base as usize, chosen, state: Mutex::new(state) };
+        window.lock().capacity = window.capacity(budget);
+        let Way::Faults(faults, _) = &window.way else { return Ok(window) };
         // SAFETY: the range is the window's own.
         unsafe { rustix::mm::madvise(base, len, Advice::LinuxDontFork) }
             .map_err(|e| failed("set up addresses for")(e.into()))?;
@@ -250,9 +250,34 @@ impl Window {
         let _ = unsafe { rustix::mm::madvise(base, len, Advice::LinuxNoHugepage) };
         let mut range = [base as u64, len as u64, REGISTER_MISSING_AND_WP, 0];
         // SAFETY: the structure is four words, and the range is the window's own.
-        let registered = unsafe { ioctl(&window.faults, UFFDIO_REGISTER, range.as_mut_ptr()) };
-        registered.map_err(|e| failed("watch addresses of")(os(e)))?;
+        let registered = unsafe { faults.call(UFFDIO_REGISTER, range.as_mut_ptr()) };
+        registered.map_err(|errno| {
+            failed("watch addresses of")(std::io::Error::from_raw_os_error(errno))
+        })?;
         Ok(window)
+    }
+
+    /// Whether pages are filled by mappings.
+    pub(crate) fn is_of_mappings(&self) -> bool {
+        matches!(self.way, Way::Mappings)
+    }
+
+    /// Pages that a budget allows.
+    fn capacity(&self, budget: u64) -> usize {
+        let most = if self.is_of_mappings() { MAX_SLOTS } else { usize::MAX };
+        capacity_of(self.chosen, budget).min(most)
+    }
+
+    /// A call to the kernel about the window's pages.
+    ///
+    /// # Safety
+    /// The argument is the structure that the call expects, about pages of the window.
+    unsafe fn call(&self, request: libc::c_ulong, argument: *mut u64) -> Result<(), i32> {
+        match &self.way {
+            // SAFETY: the caller's promise.
+            Way::Faults(faults, _) => unsafe { faults.call(request, argument) },
+            Way::Mappings => Err(libc::ENOSYS),
+        }
     }
 
     /// Memory that the window takes: its pages with what is known of each, and the bits of the page
@@ -264,11 +289,12 @@ impl Window {
     /// Fits the window to another budget of the heap.
     pub(crate) fn fit(&self, shared: &Shared, budget: u64) -> Result<(), HeapError> {
         let mut state = self.whole()?;
-        let (before, capacity) = (state.capacity, capacity_of(self.chosen, budget));
+        let (before, capacity) = (state.capacity, self.capacity(budget));
         // Held pages stay, and count.
         state.capacity = capacity.max(2 * state.held.len());
         let after = state.capacity;
         let made = self.make_room(shared, &mut state, 0);
+        state.slots.iter_mut().for_each(|slots| slots.trim(after));
         let mut core = shared.lock();
         core.outside_bytes = core.outside_bytes - bytes_of(before) + bytes_of(after);
         made
@@ -314,7 +340,7 @@ impl Window {
     fn protect(&self, id: u32, mode: u64) -> Result<(), i32> {
         let mut words = [self.page(id) as u64, PAGE as u64, mode];
         // SAFETY: the structure is three words, and the page is the window's own.
-        unsafe { ioctl(&self.faults, UFFDIO_WRITEPROTECT, words.as_mut_ptr()) }
+        unsafe { self.call(UFFDIO_WRITEPROTECT, words.as_mut_ptr()) }
     }
 
     /// Takes a page back: its bytes are the object's again. False if a read guard, which is older
@@ -324,9 +350,14 @@ impl Window {
         let page = self.page(id);
         // The mark keeps new readers away. So without a reader the object can be changed below.
         let has_readers = entry.state.load(Acquire) & READERS != 0;
+        if let Some(slots) = &mut state.slots {
+            let emptied = self.unmap(shared, slots, (id, entry), has_readers, state.capacity);
+            return emptied.map_err(|e| self.failed(shared, e));
+        }
         // After a move a thread that touches the page waits for the lock.
+        let moves = matches!(self.way, Way::Faults(_, true));
         let is_moved =
-            self.moves && !has_readers && !state.is_staged && self.move_page(page, self.staging());
+            moves && !has_readers && !state.is_staged && self.move_page(page, self.staging());
         if !is_moved {
             self.protect(id, PROTECT).map_err(|e| self.failed(shared, e))?;
         }
@@ -363,6 +394,46 @@ impl Window {
         Ok(true)
     }
 
+    /// As [`Window::empty`], of a page of mappings.
+    fn unmap(
+        &self,
+        shared: &Shared,
+        slots: &mut Slots,
+        (id, entry): (u32, &Entry),
+        has_readers: bool,
+        capacity: usize,
+    ) -> Result<bool, i32> {
+        let page = self.page(id);
+        let (cell, len) = address_and_len(entry.place.load(Relaxed));
+        let is_same = |start: usize| {
+            let from = (start + Self::offset(id, len)) as *const libc::c_void;
+            // SAFETY: the page has memory, and nobody stores to it: it is protected, or taken away.
+            // The mark keeps the cell where it is, and nobody writes to it (INV-OBJ-8).
+            unsafe { libc::memcmp(from, cell as *const _, len) == 0 }
+        };
+        if has_readers {
+            // It may have to stay.
+            Slots::allow(page, MprotectFlags::READ)?;
+            if !is_same(page) {
+                Slots::allow(page, MprotectFlags::READ | MprotectFlags::WRITE)?;
+                return Ok(false);
+            }
+        }
+        // From now on a thread that touches the page waits for the lock.
+        Slots::hide(page)?;
+        let Some(start) = slots.bytes_of(id) else { unreachable!("a filled page has a slot") };
+        if !is_same(start) {
+            let from = (start + Self::offset(id, len)) as *const u8;
+            // SAFETY: as above; no reader is there, and the mark keeps new ones away.
+            unsafe { std::ptr::copy_nonoverlapping(from, cell as *mut u8, len) };
+            entry.state.fetch_or(DIRTY, Release);
+            shared.changes.mark(id);
+        }
+        slots.give_back(id, capacity);
+        entry.state.fetch_and(!WINDOW, Release);
+        Ok(true)
+    }
+
     fn staging(&self) -> usize {
         self.base + IDS * PAGE
     }
@@ -373,7 +444,7 @@ impl Window {
         for _ in 0..MAX_MOVES {
             let mut words = [to as u64, from as u64, PAGE as u64, 0, 0];
             // SAFETY: the structure is five words, and both pages are the window's own.
-            match unsafe { ioctl(&self.faults, UFFDIO_MOVE, words.as_mut_ptr()) } {
+            match unsafe { self.call(UFFDIO_MOVE, words.as_mut_ptr()) } {
                 Ok(()) => return true,
                 Err(libc::EAGAIN) => {}
                 Err(_) => return false,
@@ -535,7 +606,17 @@ impl Window {
         let (cell, len) = address_and_len(entry.place.load(Relaxed));
         // SAFETY: the mark keeps the cell where it is, and nobody writes to it.
         let bytes = unsafe { std::slice::from_raw_parts(cell as *const u8, len) };
-        if let Err(errno) = self.put(&mut state, id, bytes) {
+        let mut put = self.put(&mut state, id, bytes);
+        while self.is_of_mappings() && put == Err(libc::ENOMEM) && state.filled.len() > 1 {
+            // The process has no mapping more: with fewer pages it has.
+            state.capacity = (state.filled.len() / 2).max(2 * state.held.len()).max(1);
+            let before = state.filled.len();
+            if self.make_room(shared, &mut state, 1).is_err() || state.filled.len() == before {
+                break;
+            }
+            put = self.put(&mut state, id, bytes);
+        }
+        if let Err(errno) = put {
             entry.state.fetch_and(!WINDOW, Release);
             let error = std::io::Error::from_raw_os_error(errno);
             return Err(IoError::from_os("fill a page of", shared.storage.path(), error).into());
@@ -552,6 +633,9 @@ impl Window {
             page[at..at + bytes.len()].copy_from_slice(bytes);
             page[at + bytes.len()..].fill(0);
         };
+        if let Some(slots) = &mut state.slots {
+            return slots.show(id, self.page(id), lay);
+        }
         if state.is_staged {
             // SAFETY: the staging page has memory, and only the holder of the lock uses it.
             lay(unsafe { std::slice::from_raw_parts_mut(self.staging() as *mut u8, PAGE) });
@@ -563,7 +647,7 @@ impl Window {
         lay(&mut state.copied.0);
         let mut words = [self.page(id) as u64, state.copied.0.as_ptr() as u64, PAGE as u64, 0, 0];
         // SAFETY: the structure is five words, and the page is the window's own.
-        unsafe { ioctl(&self.faults, UFFDIO_COPY, words.as_mut_ptr()) }
+        unsafe { self.call(UFFDIO_COPY, words.as_mut_ptr()) }
     }
 
     /// Counts the page table that an id's page needs, before its address is given out.
@@ -591,6 +675,7 @@ impl Window {
         while let (true, Some(id)) = (is_whole, state.filled.pop()) {
             let _ = self.empty(shared, &mut state, id);
         }
+        state.slots = None;
         if std::mem::take(&mut state.has_range) {
             // SAFETY: the range is the window's own, and the heap is being closed.
             let _ = unsafe { rustix::mm::munmap(self.base as *mut _, RANGE_BYTES) };

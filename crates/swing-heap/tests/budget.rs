@@ -147,3 +147,8 @@ fn the_budget_holds_as_seen_from_outside_also_while_it_changes() {
         );
     }
 }
+
+#[test]
+fn all_again_by_mappings() {
+    common::again_by_mappings("all_again_by_mappings");
+}

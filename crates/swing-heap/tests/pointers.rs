@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use common::{on_disk, seed};
+use common::{by_mappings, on_disk, seed};
 use swing_heap::{Handle, HeapError, HeapOptions, MAX_POINTER_BYTES, ObjectHeap};
 
 fn options() -> HeapOptions {
@@ -185,9 +185,9 @@ fn wrong_addresses_are_errors() {
     heap.free(handle).unwrap();
     assert!(none(heap.handle_of(object.address)));
     assert!(matches!(heap.pointer(handle), Err(HeapError::NoObject { .. })));
-    assert!(matches!(heap.alloc_pointer(4097), Err(HeapError::Size { .. })));
+    assert_eq!(heap.alloc_pointer(4097).unwrap_err(), HeapError::PointerSize { len: 4097 });
     let long = heap.alloc_zeroed(4097).unwrap();
-    assert!(matches!(heap.pointer(long), Err(HeapError::Size { .. })));
+    assert!(matches!(heap.pointer(long), Err(HeapError::PointerSize { .. })));
     // Bytes of an object may be the source of another.
     let object = Object::new(&heap, 4096);
     object.bytes().fill(7);
@@ -222,6 +222,14 @@ fn a_budget_that_metadata_fills_is_an_error_and_no_signal() {
     heap.check().unwrap();
 }
 
+/// The status of a forked child, when it has ended.
+fn ended(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: waits for the child that was just made.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status
+}
+
 #[test]
 fn a_forked_child_does_not_see_zeros() {
     let folder = on_disk();
@@ -238,13 +246,77 @@ fn a_forked_child_does_not_see_zeros() {
             libc::_exit(i32::from(found));
         }
     }
-    let mut status = 0;
-    // SAFETY: waits for the child that was just made.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    let status = ended(child);
     assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV, "{status}");
     object.bytes()[3] = 6;
     heap.read(heap.handle_of(object.address).unwrap()).unwrap();
     assert_eq!(object.bytes()[..4], [5, 5, 5, 6]);
+}
+
+/// The holder of a guard brings other objects by their addresses while many threads wait for it.
+#[test]
+fn threads_that_wait_for_a_guard_do_not_hold_up_its_owner() {
+    let folder = on_disk();
+    let heap = ObjectHeap::open(folder.path(), options()).unwrap();
+    let shared = Object::new(&heap, 100);
+    let others: Vec<_> = (0..3000).map(|_| Object::new(&heap, 1000)).collect();
+    let handle = heap.handle_of(shared.address).unwrap();
+    let begun = std::time::Instant::now();
+    for round in 1..=3_u8 {
+        let mut guard = heap.write(handle).unwrap();
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..40)
+                .map(|_| {
+                    scope.spawn(move || {
+                        let object = shared;
+                        // SAFETY: the object has 100 bytes, which are only read meanwhile.
+                        unsafe { object.address.add(7).read_volatile() }
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(100));
+            for object in &others {
+                object.bytes()[3] = round;
+            }
+            guard[7] = round;
+            drop(guard);
+            assert!(waiting.into_iter().all(|thread| thread.join().unwrap() == round));
+        });
+    }
+    // As long as a guard may be waited for, it was not.
+    assert!(begun.elapsed() < 3 * options().max_wait, "{:?}", begun.elapsed());
+}
+
+/// The child's window may get the addresses of its parent's, which it has not.
+#[test]
+fn a_forked_child_has_pointers_of_its_own() {
+    let folder = on_disk();
+    let heap = ObjectHeap::open(folder.path(), options()).unwrap();
+    let object = Object::new(&heap, 100);
+    object.bytes().fill(5);
+    // SAFETY: the child works with a heap of its own, and ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let works = std::panic::catch_unwind(|| {
+            let path = folder.path().join("child");
+            let own = ObjectHeap::open_persistent(&path, options()).unwrap();
+            let objects: Vec<_> = (0..9000).map(|_| Object::new(&own, 1000)).collect();
+            for round in 0..2 {
+                for (number, object) in objects.iter().enumerate() {
+                    let before = if round == 0 { 0 } else { number as u8 };
+                    assert!(object.bytes().iter().all(|&byte| byte == before));
+                    object.bytes().fill(number as u8);
+                }
+            }
+            own.check().unwrap();
+            own.close().unwrap();
+        });
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(works.is_err())) };
+    }
+    let status = ended(child);
+    assert_eq!(status, 0);
+    assert_eq!(object.bytes()[..], [5; 100]);
 }
 
 /// Runs one test of this file in a process of its own, as the only one.
@@ -268,8 +340,23 @@ extern "C" fn own_handler(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_vo
     }
 }
 
-/// A page behind the end of its file: touching it is a SIGBUS that is none of ours.
+/// The signal by which pages are filled.
+fn signal() -> i32 {
+    if by_mappings() { libc::SIGSEGV } else { libc::SIGBUS }
+}
+
+/// A page behind the end of its file: touching it is a SIGBUS that is none of ours; or a page
+/// without access.
 fn foreign_fault() -> u8 {
+    if by_mappings() {
+        // SAFETY: a fresh mapping, of which one byte is read.
+        return unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let page = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0);
+            assert_ne!(page, libc::MAP_FAILED);
+            page.cast::<u8>().read_volatile()
+        };
+    }
     let file = tempfile::tempfile().unwrap();
     use std::os::fd::AsRawFd;
     // SAFETY: a fresh mapping, of which one byte is read.
@@ -287,7 +374,7 @@ fn install() {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = own_handler as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO;
-        libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+        libc::sigaction(signal(), &raw const action, std::ptr::null_mut());
     }
 }
 
@@ -318,7 +405,7 @@ fn a_damaged_object_ends_the_process() {
     let Ok(folder) = std::env::var("SWING_HEAP_ALONE") else {
         let folder = on_disk();
         let status = alone("a_damaged_object_ends_the_process", folder.path());
-        assert_eq!(status.signal(), Some(libc::SIGBUS));
+        assert_eq!(status.signal(), Some(signal()));
         return;
     };
     let path = Path::new(&folder).join("heap");
@@ -437,4 +524,9 @@ fn the_window_follows_the_budget() {
         assert!(stats.used_bytes <= budget, "{stats:?}");
     }
     heap.check().unwrap();
+}
+
+#[test]
+fn all_again_by_mappings() {
+    common::again_by_mappings("all_again_by_mappings");
 }

@@ -72,8 +72,18 @@ fn a_heap_goes_on_where_io_uring_is_forbidden_later() {
     });
 }
 
+/// Stores through pointers to more objects than the window has pages, and looks by guards.
+fn pointers_work(heap: &ObjectHeap, handles: &[Handle]) -> bool {
+    for &handle in handles {
+        let pointer = heap.pointer(handle).unwrap().as_ptr();
+        // SAFETY: the object exists, and has 1000 bytes.
+        unsafe { pointer.add(999).write_volatile(7) };
+    }
+    handles.iter().all(|&handle| heap.copy_of(handle).unwrap()[999] == 7)
+}
+
 #[test]
-fn without_userfaultfd_plain_pointers_are_refused_and_guards_go_on() {
+fn without_userfaultfd_plain_pointers_work_by_mappings() {
     let folder = on_disk();
     in_child(|| {
         let heap = ObjectHeap::open(folder.path(), options()).unwrap();
@@ -82,28 +92,70 @@ fn without_userfaultfd_plain_pointers_are_refused_and_guards_go_on() {
             println!("skipped: no seccomp filters here");
             return true;
         }
-        let device = std::fs::File::open("/dev/userfaultfd");
-        match (heap.pointer(handles[1]), device) {
-            // By the device instead.
-            (Ok(pointer), Ok(_)) => {
-                // SAFETY: the object exists, and has a byte.
-                assert_eq!(unsafe { *pointer.as_ptr() }, 1);
-            }
-            (Err(HeapError::NoPointers { why }), Err(_)) => assert!(why.contains("permitted")),
-            other => panic!("{other:?}"),
-        }
+        // By the device, if there is one.
+        assert!(pointers_work(&heap, &handles));
         if is_root() {
             // The same without the right to the device.
             let heap = ObjectHeap::open(folder.path(), options()).unwrap();
-            let (handles, _) = fill(&heap, 0, 100);
+            let (handles, _) = fill(&heap, 0, 10_000);
             become_nobody();
-            let error = heap.pointer(handles[1]).unwrap_err();
-            assert!(matches!(error, HeapError::NoPointers { .. }), "{error}");
-            let text = error.to_string();
-            assert!(text.contains("/dev/userfaultfd") && text.contains("seccomp"), "{text}");
-            assert!(are_right(&heap, &handles));
+            assert!(pointers_work(&heap, &handles));
+            heap.check().unwrap();
         }
+        true
+    });
+}
+
+/// Where one way is asked for and refused, no other one is taken.
+#[test]
+fn without_the_way_that_is_asked_for_plain_pointers_are_refused_and_guards_go_on() {
+    let folder = on_disk();
+    in_child(|| {
+        // SAFETY: the child has one thread.
+        unsafe { std::env::set_var("SWING_HEAP_POINTERS", "userfaultfd") };
+        let heap = ObjectHeap::open(folder.path(), options()).unwrap();
+        let (handles, _) = fill(&heap, 0, 100);
+        if !is_root() || !forbid(&[libc::SYS_userfaultfd], libc::EPERM) {
+            println!("skipped: no seccomp filters here");
+            return true;
+        }
+        become_nobody();
+        let error = heap.pointer(handles[1]).unwrap_err();
+        assert!(matches!(error, HeapError::NoPointers { .. }), "{error}");
+        assert!(error.to_string().contains("/dev/userfaultfd"), "{error}");
         are_right(&heap, &handles)
+    });
+}
+
+/// A process that has nearly all its mappings gets on with fewer pages.
+#[test]
+fn few_mappings_make_a_small_window() {
+    let folder = on_disk();
+    in_child(|| {
+        // SAFETY: the child has one thread.
+        unsafe { std::env::set_var("SWING_HEAP_POINTERS", "mappings") };
+        let heap =
+            ObjectHeap::open(folder.path(), HeapOptions { budget: 64 << 20, ..options() }).unwrap();
+        let (handles, _) = fill(&heap, 0, 20_000);
+        assert!(heap.pointer(handles[0]).is_ok());
+        // Pages of one mapping in turn with and without access, until there are no more.
+        let len = 80_000 * 4096;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a fresh mapping, whose access is changed page by page.
+        let taken = unsafe {
+            let base = libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0);
+            let changed =
+                |page: usize| libc::mprotect(base.add(2 * page * 4096), 4096, libc::PROT_READ) == 0;
+            let taken = (0..40_000).take_while(|&page| changed(page)).count();
+            // Some are left.
+            (0..150).for_each(|page| assert_eq!(libc::munmap(base.add(page * 8192), 8192), 0));
+            taken
+        };
+        println!("{taken} pages");
+        assert!(taken > 150 && taken < 40_000, "{taken}");
+        let right = pointers_work(&heap, &handles);
+        heap.check().unwrap();
+        right
     });
 }
 

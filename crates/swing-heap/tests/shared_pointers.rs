@@ -148,7 +148,10 @@ fn a_state_has_no_store_without_those_before_it() {
             });
         }
         let mut last = vec![0; THREADS];
-        for round in 0..60 {
+        let mut round = 0;
+        // On a busy machine it takes longer until each has had its turn.
+        while round < 60 || (round < 20_000 && last.contains(&0)) {
+            round += 1;
             heap.share().unwrap();
             let snapshot = snapshot(&place);
             for (thread, &[first, second, copy]) in pairs.iter().enumerate() {
@@ -211,4 +214,9 @@ fn system_calls_store_to_pinned_objects_while_states_are_shared() {
         bytes_at(&heap, handle, 4000).fill(0);
     }
     assert!(place.home.path().exists());
+}
+
+#[test]
+fn all_again_by_mappings() {
+    common::again_by_mappings("all_again_by_mappings");
 }

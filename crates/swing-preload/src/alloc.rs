@@ -1,6 +1,6 @@
 //! `malloc` and its relatives, as C and POSIX define them.
 
-use crate::{OWN, calls, heap};
+use crate::{OWN, heap};
 use libc::{c_int, c_void, size_t};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
@@ -93,7 +93,7 @@ fn get(len: usize, align: usize) -> *mut c_void {
 #[cold]
 #[inline(never)]
 fn get_from_heap(len: usize, align: usize) -> *mut c_void {
-    calls::on_other_stack(|| get(len, align))
+    heap::on_other_stack(|| get(len, align))
 }
 
 #[inline(always)]
@@ -116,7 +116,7 @@ fn put(block: *mut c_void) {
 #[cold]
 #[inline(never)]
 fn put_from_heap(block: *mut c_void) {
-    calls::on_other_stack(|| put(block));
+    heap::on_other_stack(|| put(block));
 }
 
 /// Where there is no memory for that, a block stays. Anything else is the program's mistake, and

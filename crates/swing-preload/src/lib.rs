@@ -31,6 +31,7 @@ mod alloc;
 mod calls;
 mod ending;
 mod heap;
+mod start;
 mod tuning;
 
 #[global_allocator]

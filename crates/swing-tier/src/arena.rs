@@ -147,6 +147,17 @@ pub struct IoBuffer {
 }
 
 impl IoBuffer {
+    /// Another buffer of the same length, of an arena of its own.
+    ///
+    /// Ends the process if there is no memory, as each allocation of the standard library.
+    pub(crate) fn replacement(&self) -> IoBuffer {
+        let class = BufferClass { len: self.len() as u32, count: 1 };
+        match Arena::new(&[class]).ok().and_then(|arena| arena.take(self.len())) {
+            Some(buffer) => buffer,
+            None => std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; 4096]>()),
+        }
+    }
+
     /// Where the buffer is, for the kernel. Valid as long as the buffer is not dropped.
     pub(crate) fn address(&mut self) -> *mut u8 {
         // SAFETY: the offset was cut from the arena's own length.

@@ -51,6 +51,7 @@ mod units;
 pub use arena::{Arena, BufferClass, IoBuffer, MAX_ARENA_BYTES};
 pub use disk::{Directory, DirectoryOptions};
 pub use error::{Cause, CommitError, Damage, IoError, OpenError, ReadError};
+pub use io::kept::KeptFile;
 pub use io::{Choice, Engine};
 #[doc(hidden)]
 pub use log::fuzz::{decode_any_commit, decode_any_profile, decode_anything};
@@ -58,7 +59,7 @@ pub use log::queues::{QueueGuard, QueueOwner, queue as thread_queue};
 pub use log::{
     Batch, CHUNK_ALIGN, CollectReport, Lease, Log, LogOptions, LogStats, MAX_BATCH_RECORDS,
     MAX_CHECKPOINTS, MAX_FILE_BYTES, MAX_JOURNAL_BYTES, MAX_NAME_BYTES, MAX_READ_RECORDS,
-    MAX_ROOT_BYTES, MAX_STRIPE_BYTES, Piece, SMALL_BYTES,
+    MAX_ROOT_BYTES, MAX_STRIPE_BYTES, Piece, SMALL_BYTES, Spare,
 };
 pub use process::{ProcessMark, random_u64};
 pub use profile::ReadCost;

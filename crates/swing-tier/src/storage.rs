@@ -107,6 +107,13 @@ pub trait StorageFile: Send + Sync + Debug {
     /// new bytes read as zeros.
     fn preallocate(&self, offset: u64, len: u64) -> IoResult<()>;
 
+    /// Gives the room of these bytes back to the file system. They read as zeros, or as before,
+    /// from then on, and the length stays. `false`: this file system cannot.
+    fn discard(&self, offset: u64, len: u64) -> IoResult<bool> {
+        let _ = (offset, len);
+        Ok(false)
+    }
+
     /// Cuts the file off at `len` bytes.
     fn truncate(&self, len: u64) -> IoResult<()>;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::model::{Model, open, random_commit, seen, small_options};
 use common::recorder::{Loss, Recorder};
 use swing_tier::storage::Storage;
-use swing_tier::{Log, OpenError};
+use swing_tier::{CommitError, Log, LogOptions, OpenError};
 
 /// What was run: the recorder, and the state of each epoch.
 struct Run {
@@ -16,31 +16,43 @@ struct Run {
     states: BTreeMap<u64, Model>,
     /// The event that it began with; what is before was there.
     first: usize,
+    /// How often the disk was full.
+    full: u32,
 }
 
 fn shared(recorder: &Recorder) -> Arc<dyn Storage> {
     Arc::new(recorder.clone())
 }
 
+/// As [`small_options`], with room for commits on a full disk.
+fn spare_options() -> LogOptions {
+    LogOptions { spare_bytes: 128 << 10, ..small_options() }
+}
+
 /// Random commits and collections from `model` on; each ends with a mark of its epoch.
 fn run(recorder: Recorder, mut model: Model, commits: u64, random: &mut fastrand::Rng) -> Run {
     let mut states = BTreeMap::new();
     let first = recorder.event_count();
-    let log = match open(&shared(&recorder)) {
+    let log = match Log::open(shared(&recorder), spare_options()) {
         Ok(log) => log,
-        Err(OpenError::NotALog { .. }) => Log::create(shared(&recorder), small_options()).unwrap(),
+        Err(OpenError::NotALog { .. }) => Log::create(shared(&recorder), spare_options()).unwrap(),
         Err(error) => panic!("{error}"),
     };
-    let mut known = log.stats().epoch.0;
+    let (mut known, mut full) = (log.stats().epoch.0, 0);
     states.insert(known, model.clone());
     recorder.mark(known);
     for _ in 0..commits {
         // A lease on some state, which a collection has to respect.
         let lease = random.bool().then(|| (log.lease(), model.now.clone()));
-        if random.u32(0..6) == 0 {
-            log.collect().unwrap();
-        } else {
-            random_commit(&log, &mut model, random).unwrap();
+        let done = match random.u32(0..6) {
+            0 => log.collect().map(|_| ()),
+            1 if recorder.capacity().is_some() => grow(&log, &mut model, random),
+            2 if recorder.capacity().is_some() => shrink(&log, &mut model),
+            _ => random_commit(&log, &mut model, random).map(|_| ()),
+        };
+        match done {
+            Err(CommitError::Full(_)) if recorder.capacity().is_some() => full += 1,
+            done => done.unwrap(),
         }
         if let Some((lease, contents)) = lease {
             assert_eq!(common::model::contents(&lease), contents);
@@ -57,7 +69,28 @@ fn run(recorder: Recorder, mut model: Model, commits: u64, random: &mut fastrand
         // As if the process had died: nothing is noted at the end.
         std::mem::forget(log);
     }
-    Run { recorder, states, first }
+    Run { recorder, states, first, full }
+}
+
+/// A commit that only adds.
+fn grow(log: &Log, model: &mut Model, random: &mut fastrand::Rng) -> Result<(), CommitError> {
+    let mut batch = log.batch()?;
+    let bytes = vec![random.u8(..); 200 << 10];
+    let id = batch.put(&bytes)?;
+    batch.commit()?;
+    model.now.records.insert(id, bytes);
+    Ok(())
+}
+
+/// A commit that only frees, the longest record.
+fn shrink(log: &Log, model: &mut Model) -> Result<(), CommitError> {
+    let longest = model.now.records.iter().max_by_key(|(_, bytes)| bytes.len());
+    let Some((&id, _)) = longest else { return Ok(()) };
+    let mut batch = log.batch()?;
+    batch.free(id)?;
+    batch.commit()?;
+    model.now.records.remove(&id);
+    Ok(())
 }
 
 /// Opens what is left, and compares it with what it has to be. Returns that, if there is a log.
@@ -96,6 +129,27 @@ fn every_prefix_of_writes_and_syncs_opens_at_the_newest_committed_state() {
             }
         }
     }
+}
+
+#[test]
+fn power_cuts_on_a_full_disk_leave_the_newest_committed_state() {
+    let seed = common::seed();
+    println!("SWING_SEED={seed}");
+    let (mut full, mut holes) = (0, 0);
+    for round in 0..common::rounds(4) {
+        let mut random = fastrand::Rng::with_seed(seed + round);
+        let recorder = Recorder::new(seed);
+        recorder.set_capacity(Some(2 << 20));
+        let run = run(recorder, Model::default(), 60, &mut random);
+        full += run.full;
+        holes += run.recorder.discards();
+        for at in (0..=run.recorder.event_count()).rev().step_by(7) {
+            for loss in [Loss::Nothing, Loss::Everything, Loss::Random] {
+                check(&run, at, loss, random.u64(..));
+            }
+        }
+    }
+    assert!(full > 0 && holes > 0, "full {full} times, {holes} holes");
 }
 
 #[test]

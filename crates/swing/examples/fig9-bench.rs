@@ -28,8 +28,9 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 const WAYS: [&str; 5] = ["swing", "ahead", "fork", "fork-huge", "copying"];
 /// Updates between two looks whether to stop.
 const STEP: u64 = 4096;
-/// The shortest measurement; at least one interval in any case.
-const LEAST: Duration = Duration::from_secs(4);
+/// The shortest measurement, in seconds, unless `$SWING_BENCH_SECONDS` says otherwise; at least one
+/// interval in any case.
+const LEAST_S: f64 = 4.0;
 /// The pattern that goes from start to end.
 const SWEEP: u64 = 0;
 
@@ -98,6 +99,7 @@ struct Taker<'a> {
     name: AreaName,
     snapshot: Option<swing::Snapshot>,
     took: Vec<Duration>,
+    least: Duration,
 }
 
 impl Taker<'_> {
@@ -118,16 +120,16 @@ impl Taker<'_> {
         self.took.clear();
         if every.is_zero() {
             // What was copied for the last snapshot is copied before.
-            std::thread::sleep(LEAST / 2);
+            std::thread::sleep(self.least / 2);
             let (begin, before) = (Instant::now(), owner.ask("count")?);
-            std::thread::sleep(LEAST);
+            std::thread::sleep(self.least);
             return Ok((owner.ask("count")? - before) as f64 / begin.elapsed().as_secs_f64());
         }
         // The first snapshot only brings about the state that lasts from then on.
         self.take(owner)?;
         std::thread::sleep(every);
         let (begin, before) = (Instant::now(), owner.ask("count")?);
-        let rounds = LEAST.as_secs_f64().div_euclid(every.as_secs_f64()).max(1.0) as u32;
+        let rounds = self.least.as_secs_f64().div_euclid(every.as_secs_f64()).max(1.0) as u32;
         for round in 1..=rounds {
             self.take(owner)?;
             std::thread::sleep((begin + every * round).saturating_duration_since(Instant::now()));
@@ -142,7 +144,9 @@ impl Taker<'_> {
 fn measure(way: &str, mib: &str, runs: &[&str], home: &Path) -> Outcome<()> {
     let mut owner = Owner::start([way, mib], home)?;
     let (ns, name) = (Namespace::open(home)?, AreaName::new("fig9")?);
-    let mut taker = Taker { way, ns, name, snapshot: None, took: Vec::new() };
+    let least = std::env::var("SWING_BENCH_SECONDS").map_or(Ok(LEAST_S), |text| text.parse())?;
+    let least = Duration::try_from_secs_f64(least)?;
+    let mut taker = Taker { way, ns, name, snapshot: None, took: Vec::new(), least };
     let runs = runs.iter().map(|run| run.split_once('=').ok_or("PATTERN=INTERVALS_MS"));
     let runs = runs.collect::<Result<Vec<_>, _>>()?;
     let each = runs.iter().flat_map(|(pattern, intervals)| {

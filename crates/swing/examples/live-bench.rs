@@ -41,7 +41,8 @@ fn percentile(times: &mut [Duration], part: f64) -> f64 {
 }
 
 fn percentiles(times: &mut [Duration]) -> String {
-    let parts = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
+    let parts =
+        [("p10", 0.1), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
     let each = parts.map(|(name, part)| format!("\"{name}\":{:.1}", percentile(times, part)));
     format!("{{{}}}", each.join(","))
 }
@@ -144,11 +145,12 @@ fn own(home: &str, mib: u64, pattern: &str) -> Outcome<()> {
     let seconds = begin.elapsed().as_secs_f64();
     let stats = area.stats();
     println!(
-        "\"stores_per_s\":{:.0},\"copied_mib\":{},\"copy_gb_per_s\":{:.2},\"trapped\":{},\
-         \"trapped_us\":{},\"stall_us\":{}",
+        "\"stores_per_s\":{:.0},\"copied_mib\":{},\"copy_gb_per_s\":{:.2},\"runs\":{},\
+         \"trapped\":{},\"trapped_us\":{},\"stall_us\":{}",
         stores as f64 / seconds,
         stats.copied.get() >> 20,
         stats.copied.get() as f64 / area.time_copying().as_nanos() as f64,
+        stats.runs,
         trapped.len(),
         percentiles(&mut trapped),
         percentiles(&mut stalls),

@@ -79,6 +79,7 @@ pub use model::name::{AreaName, MAX_NAME_BYTES, NameError};
 pub use model::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId, StateId};
 pub use namespace::handle::{HOME_VARIABLE, Namespace};
 pub use namespace::owner_lock::Owner;
+pub use policy::switches::WITHOUT_VARIABLE;
 pub use publish::protocol::Publish;
 pub use recovery::dismantle::RemoveReport;
 pub use recovery::gc::GcReport;

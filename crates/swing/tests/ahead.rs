@@ -59,6 +59,9 @@ fn settle(h: &Home, area: &Area, text: &str) {
 }
 
 fn what_is_stored_to_again_and_again_is_there_before_the_store() {
+    if is_off("copy-ahead") {
+        return;
+    }
     let h = home();
     let area = owner(&h, "a");
     settle(&h, &area, "a");
@@ -76,6 +79,9 @@ fn what_is_stored_to_again_and_again_is_there_before_the_store() {
 
 /// The copies cost no memory, and the stores no copies.
 fn copies_made_ahead_take_memory_that_was_held() {
+    if is_off("copy-ahead") {
+        return;
+    }
     let h = home();
     let area = owner(&h, "a");
     for round in 0..6 {
@@ -98,6 +104,9 @@ fn copies_made_ahead_take_memory_that_was_held() {
 
 /// What is no longer stored to is copied ahead once more at most.
 fn stores_that_have_moved_on_are_not_followed() {
+    if is_off("copy-ahead") {
+        return;
+    }
     let h = home();
     let area = owner(&h, "a");
     settle(&h, &area, "a");
@@ -140,6 +149,9 @@ const MET: u64 = 6;
 
 /// Where stores come in order, what lies right behind them is copied, and nothing else.
 fn stores_in_order_are_followed() {
+    if is_off("copy-ahead") {
+        return;
+    }
     follow(DATA);
     follow(ByteLen::kib(64).0);
 }
@@ -186,6 +198,9 @@ fn follow(extent: u64) {
 /// A loop that takes two intervals is followed, too, though nothing is stored to in two in a row;
 /// and what is kept for it goes back when it ends.
 fn a_loop_longer_than_an_interval_is_followed() {
+    if is_off("copy-ahead") {
+        return;
+    }
     loop_of_two(DATA);
     loop_of_two(ByteLen::kib(64).0);
 }

@@ -36,8 +36,10 @@ use swing::{
 /// A fork affects every area of the process: one test at a time.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// No case makes more system calls.
+/// No case makes more system calls, but for looks at other processes.
 const MAX_CALLS: usize = 2000;
+/// Calls for each process of the machine, where somebody looks for memfds.
+const CALLS_OF_PROCESS: usize = 50;
 /// Set: every system call is tried, however long that takes.
 const ALL: &str = "SWING_EACH_STEP";
 
@@ -48,7 +50,13 @@ fn calls(on_files: usize, on_memfds: usize) -> std::iter::StepBy<std::ops::Range
         Backing::Memfd => on_memfds,
         _ => on_files,
     };
-    (0..MAX_CALLS).step_by(every)
+    let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    let processes = match backing() {
+        Backing::Memfd => std::fs::read_dir("/proc").unwrap().flatten(),
+        _ => return (0..MAX_CALLS).step_by(every),
+    };
+    let others = processes.filter(|p| p.file_name().to_str().is_some_and(is_process)).count();
+    (0..MAX_CALLS + others * CALLS_OF_PROCESS).step_by(every)
 }
 /// States that are there when a case begins.
 const PREPARED: u64 = 3;

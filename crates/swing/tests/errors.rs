@@ -32,6 +32,23 @@ fn no_area_of_the_name() {
     nothing_is_left(&h);
 }
 
+/// The environment is read with each namespace: a process of its own has another.
+fn a_switch_that_there_is_not() {
+    let with = |without: &str| {
+        let program = std::env::current_exe().unwrap();
+        let mut command = std::process::Command::new(program);
+        command.args(["--exact", "file::no_area_of_the_name", "--nocapture"]);
+        let ran = command.env(swing::WITHOUT_VARIABLE, without).output().unwrap();
+        let said = [ran.stdout, ran.stderr].concat();
+        (ran.status.success(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let (done, said) = with("affinity,nonsense");
+    let tells = ["SWING_WITHOUT", "nonsense", "copy-ahead"].iter().all(|word| said.contains(word));
+    assert!(!done && tells, "{said}");
+    let (done, said) = with("affinity,copy-ahead");
+    assert!(done && said.contains("1 passed"), "{said}");
+}
+
 fn ranges_that_no_area_has() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -147,6 +164,7 @@ fn a_state_whose_link_is_missing_is_damage() {
 over_both_back_ends! {
     a_state_whose_link_is_missing_is_damage,
     no_area_of_the_name,
+    a_switch_that_there_is_not,
     ranges_that_no_area_has,
     a_payload_of_the_limit_and_one_byte_more,
     more_addresses_than_there_are,

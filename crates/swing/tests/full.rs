@@ -1,12 +1,13 @@
 //! A full memory file system is a typed error, never a signal; and the area goes on working
 //! afterwards (INV-AREA-8). These tests mount small file systems of their own: they need root and
-//! say so otherwise. They start no programs, which would hold what other tests give back until they
-//! run: where memory is short, that would be too late.
+//! say so otherwise. They run one after the other: a forked child holds what other tests give back
+//! until it ends, which is too late where memory is short.
 
 mod common;
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::*;
 use swing::{
@@ -14,14 +15,18 @@ use swing::{
     WriteIntent,
 };
 
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// A small tmpfs, unmounted at the end.
 struct Small {
     dir: tempfile::TempDir,
     ns: Namespace,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Small {
     fn mount(options: &str) -> Option<Self> {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = tempfile::tempdir().unwrap();
         let (at, options) = (c_path(dir.path()), CString::new(options).unwrap());
         let kind = c"tmpfs".as_ptr();
@@ -32,7 +37,7 @@ impl Small {
             return None;
         }
         let ns = Namespace::open(dir.path().join("home")).unwrap().with_backing(Backing::File);
-        Some(Self { dir, ns })
+        Some(Self { dir, ns, _turn: turn })
     }
 }
 

@@ -11,13 +11,14 @@ use adbc_core::schemas::{GET_STATISTIC_NAMES_SCHEMA, GET_TABLE_TYPES_SCHEMA};
 use adbc_core::{CancelHandle, Connection, Optionable};
 use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::Schema;
-use swingdb::InterruptHandle;
 
-use crate::driver::{flag, text};
 use crate::error::{Result, argument, of_arrow, of_database, state, unknown_option, unsupported};
-use crate::rows::{Reader, plain_schema, ready};
+use crate::option_values::{flag, text};
+use crate::rows::{Reader, ready};
+use crate::session::{Session, cancel_handle, qualified, quoted};
 use crate::statement::SwingStatement;
 use crate::{info, objects};
+use swingdb::plain_rows::plain_schema;
 
 /// What tables are, as `get_objects` says it.
 pub(crate) const TABLE_TYPES: [&str; 3] = ["BASE TABLE", "LOCAL TEMPORARY", "VIEW"];
@@ -28,63 +29,16 @@ pub(crate) struct SwingConnection {
     read_only: bool,
 }
 
-/// The session, and whether its statements commit themselves.
-#[derive(Clone)]
-pub(crate) struct Session {
-    pub(crate) connection: swingdb::Connection,
-    autocommit: Arc<std::sync::atomic::AtomicBool>,
-}
-
-impl Session {
-    pub(crate) fn autocommits(&self) -> bool {
-        self.autocommit.load(std::sync::atomic::Ordering::Relaxed)
-    }
-
-    /// Opens the transaction that a statement belongs to.
-    pub(crate) fn begin_if_needed(&self) -> Result<()> {
-        match self.autocommits() || self.connection.in_transaction() {
-            true => Ok(()),
-            false => self.connection.begin().map_err(of_database),
-        }
-    }
-}
-
-/// A name as SQL quotes it.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// A name of several parts, of which all but the last may be missing.
-pub(crate) fn qualified(parts: [Option<&str>; 3]) -> String {
-    parts.into_iter().flatten().map(quoted).collect::<Vec<_>>().join(".")
-}
-
-/// Ends the statements of a session.
-struct Interrupt(InterruptHandle);
-
-impl CancelHandle for Interrupt {
-    fn try_cancel(&self) -> Result<()> {
-        self.0.interrupt();
-        Ok(())
-    }
-}
-
-/// What ends the statements of a session.
-pub(crate) fn cancel_handle(session: &Session) -> Box<dyn CancelHandle> {
-    Box::new(Interrupt(session.connection.interrupt_handle()))
-}
-
 impl SwingConnection {
     pub(crate) fn new(connection: swingdb::Connection) -> Self {
-        let autocommit = Arc::new(true.into());
-        Self { session: Session { connection, autocommit }, read_only: false }
+        Self { session: Session::new(connection), read_only: false }
     }
 
     fn set_autocommit(&self, on: bool) -> Result<()> {
         if on && self.session.connection.in_transaction() {
             self.session.connection.commit().map_err(of_database)?;
         }
-        self.session.autocommit.store(on, std::sync::atomic::Ordering::Relaxed);
+        self.session.set_autocommit(on);
         Ok(())
     }
 

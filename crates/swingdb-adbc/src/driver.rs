@@ -11,6 +11,7 @@ use adbc_core::{Database, Driver, Optionable};
 
 use crate::connection::SwingConnection;
 use crate::error::{Result, argument, of_database, unknown_option};
+use crate::option_values::{flag, text};
 
 const HOME: &str = "swingdb.home";
 const SNAPSHOT: &str = "swingdb.snapshot";
@@ -74,25 +75,6 @@ impl Options {
             }
             (None, None, false) => D::private(),
             (None, Some(home), false) => D::private_in(home),
-        }
-    }
-}
-
-/// The text of an option.
-pub(crate) fn text<'a>(key: &str, value: &'a OptionValue) -> Result<&'a str> {
-    match value {
-        OptionValue::String(text) => Ok(text),
-        _ => Err(argument(format!("the option {key:?} is a text"))),
-    }
-}
-
-/// The truth value of an option.
-pub(crate) fn flag(key: &str, value: &OptionValue) -> Result<bool> {
-    match text(key, value)? {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        other => {
-            Err(argument(format!("the option {key:?} is \"true\" or \"false\", not {other:?}")))
         }
     }
 }

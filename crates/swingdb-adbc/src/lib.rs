@@ -15,7 +15,9 @@ mod driver;
 mod error;
 mod info;
 mod objects;
+mod option_values;
 mod rows;
+mod session;
 mod statement;
 
 /// The exported symbols.

@@ -12,10 +12,11 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use swingdb::{QueryResult, ScalarValue, Value};
 
-use crate::connection::{Session, cancel_handle, qualified};
-use crate::driver::{flag, text};
 use crate::error::{Result, of_arrow, of_database, state, unknown_option, unsupported};
-use crate::rows::{Reader, plain_schema, reader, ready};
+use crate::option_values::{flag, text};
+use crate::rows::{Reader, reader, ready};
+use crate::session::{Session, cancel_handle, qualified};
+use swingdb::plain_rows::plain_schema;
 
 /// The name that the columns of a stream have while a table is made of them.
 const INGESTED: &str = "swingdb_adbc_ingested";

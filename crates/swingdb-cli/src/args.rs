@@ -1,8 +1,10 @@
 //! The command line: what can be said, and the help that says it.
 
 use crate::output::Mode;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use swingdb::Durability;
@@ -22,13 +24,18 @@ pub struct Cli {
     pub home: Option<PathBuf>,
     /// Store on a disk of the database that is written: a directory of its own, made when missing.
     /// It is remembered; an empty text detaches the database from it
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", value_parser = directory_or_empty())]
     pub store: Option<PathBuf>,
     /// When changes get to the store: `commit` (with each), seconds, or `manual` (CHECKPOINT)
     #[arg(long, global = true, value_name = "WHEN", value_parser = durability, requires = "store")]
     pub durability: Option<Durability>,
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+/// A path that may be empty, which the argument parser refuses by itself.
+fn directory_or_empty() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 fn durability(text: &str) -> Result<Durability, String> {
@@ -53,7 +60,43 @@ const EXAMPLES: &str = "Examples:
   swingdb sql taxi 'SELECT count(*) FROM trips'
   swingdb sql \"SELECT * FROM 'trips.parquet' LIMIT 5\"
   swingdb import *.parquet --into taxi.trips --share
+  swingdb --cluster nodes                 a shell on the machines of a cluster
+  swingdb ui                              databases and a SQL notebook in a browser
   swingdb serve taxi                      for psql -h 127.0.0.1 -d taxi";
+
+impl Cli {
+    /// Why a store means nothing here; `None`: a database is opened as its writer.
+    pub fn has_no_use_of_a_store(&self) -> Option<String> {
+        let shell = |args: &ShellArgs| match (&args.database, args.snapshot) {
+            (None, _) => Some("a private database has no store; name a database".to_owned()),
+            (_, true) => Some("a snapshot has no store; leave out one of the two".to_owned()),
+            (Some(_), false) => None,
+        };
+        let name = match &self.command {
+            None => return shell(&self.shell),
+            Some(Command::Shell(args)) => return shell(args),
+            Some(Command::Sql(args)) if args.write => return None,
+            Some(
+                Command::Import(_)
+                | Command::Generate(_)
+                | Command::Share(_)
+                | Command::Checkpoint(_),
+            ) => return None,
+            Some(Command::Sql(_)) => "sql without --write",
+            Some(Command::Restore(_)) => "restore, which makes a database without a store,",
+            Some(Command::Export(_)) => "export",
+            Some(Command::Serve(_)) => "serve",
+            Some(Command::Ui(_)) => "ui",
+            Some(Command::Ls(_)) => "ls",
+            Some(Command::Tree(_)) => "tree",
+            Some(Command::Drop(_)) => "drop",
+            Some(Command::Gc) => "gc",
+            Some(Command::Probe(_)) => "probe",
+            Some(Command::Doctor(_)) => "doctor",
+        };
+        Some(format!("{name} writes no database; leave it out"))
+    }
+}
 
 /// The shell's arguments.
 #[derive(Debug, Args)]
@@ -63,6 +106,10 @@ pub struct ShellArgs {
     /// Take a snapshot of the newest shared state instead of becoming the writer
     #[arg(short, long, requires = "database")]
     pub snapshot: bool,
+    /// A shell on the cluster of machines whose nodes FILE lists (see docs/cluster.md); needs the
+    /// program swingdb-cluster
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["database", "snapshot"])]
+    pub cluster: Option<PathBuf>,
     /// Run these statements (or a dot command) and exit; may be repeated
     #[arg(short = 'c', long = "command", value_name = "SQL")]
     pub commands: Vec<String>,
@@ -112,6 +159,9 @@ pub enum Command {
     /// Serve snapshots of a database to programs that speak the PostgreSQL protocol
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
+    /// Show databases, their memory and a SQL notebook in a browser of this machine
+    #[command(after_help = UI_EXAMPLES)]
+    Ui(UiArgs),
     /// List databases and snapshots: sizes, writer, readers
     #[command(after_help = "Examples:\n  swingdb ls\n  swingdb ls --json | jq '.[].name'")]
     Ls(ListArgs),
@@ -210,6 +260,27 @@ pub struct ServeArgs {
         allow_hyphen_values = true
     )]
     pub arguments: Vec<OsString>,
+}
+
+const UI_EXAMPLES: &str = "Examples:
+  swingdb ui                                prints the address of the page
+  swingdb ui taxi --open                    opens a browser, with a snapshot of taxi
+  swingdb ui --listen 127.0.0.1:0           at a port that is free
+Cells run on snapshots: they change nothing, and the writer goes on writing.";
+
+#[derive(Debug, Args)]
+pub struct UiArgs {
+    /// Database that the page shows first
+    pub name: Option<String>,
+    /// Loopback address and port of the page; port 0: a free one, which is printed
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:4477")]
+    pub listen: SocketAddr,
+    /// Open the page in a browser ($BROWSER, else xdg-open)
+    #[arg(long)]
+    pub open: bool,
+    /// Most rows of a result that are kept; a query with more is ended there
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub max_rows: usize,
 }
 
 const EXPORT_EXAMPLES: &str = "Examples:
@@ -433,6 +504,9 @@ mod tests {
             matches!(cli.command, Some(Command::Shell(a)) if a.database.as_deref() == Some("ls"))
         );
         assert!(Cli::try_parse_from(["swingdb", "--snapshot"]).is_err());
+        let cli = Cli::parse_from(["swingdb", "--cluster", "nodes", "-c", "SELECT 1"]);
+        assert_eq!(cli.shell.cluster, Some("nodes".into()));
+        assert!(Cli::try_parse_from(["swingdb", "--cluster", "nodes", "taxi"]).is_err());
     }
 
     #[test]

@@ -28,6 +28,11 @@ impl Home {
         self.store.is_some()
     }
 
+    /// The same, for databases that the user has named no store for: theirs are remembered.
+    pub fn without_store(&self) -> Self {
+        Home { directory: self.directory.clone(), store: None }
+    }
+
     fn options(&self) -> OpenOptions {
         let options = OpenOptions::default().lasting();
         match &self.directory {
@@ -116,6 +121,23 @@ impl Home {
         match swingdb::Error::not_found(swingdb::ObjectKind::Database, name, others) {
             swingdb::Error::NotFound { suggestion, .. } => suggestion,
             _ => None,
+        }
+    }
+
+    /// What is open, in words.
+    pub fn describe(&self, database: &Database) -> String {
+        match (database.name(), database.is_snapshot(), database.epoch()) {
+            (Some(name), false, _) if database.is_new() => {
+                let near = self.suggestion(name).map(|near| format!("; did you mean {near:?}?"));
+                format!("new database {name:?}, open for writing{}", near.unwrap_or_default())
+            }
+            (Some(name), false, _) => format!("database {name:?}, open for writing"),
+            (Some(name), true, _) => format!("snapshot {name:?}"),
+            (None, true, Some(epoch)) => {
+                format!("a snapshot of epoch {epoch}; changes stay private")
+            }
+            (None, true, None) => "a snapshot; changes stay private".to_string(),
+            (None, false, _) => "a private database; it ends with this shell".to_string(),
         }
     }
 

@@ -16,10 +16,12 @@ mod commands;
 mod failure;
 mod home;
 mod interrupt;
+mod listing;
 mod output;
 mod progress;
 mod runner;
 mod shell;
+mod ui;
 mod units;
 
 use args::{Cli, Command};
@@ -27,19 +29,21 @@ use clap::Parser;
 use failure::{Failure, Outcome};
 use home::Home;
 use std::io::Write;
+use swingdb::allocator::{JEMALLOC_OPTIONS, at_first_query};
+use tikv_jemalloc_ctl::background_thread;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Huge pages where the system lets a program ask for them: queries make large tables anew all the
-/// time, and first stores to pages of 4 KiB are a good part of their time.
 // Nothing but a name that the allocator looks for.
 #[allow(unsafe_code)]
 #[unsafe(export_name = "_rjem_malloc_conf")]
-static ALLOCATOR_OPTIONS: Option<&[u8; 11]> = Some(b"thp:always\0");
+static ALLOCATOR_OPTIONS: Option<&[u8; JEMALLOC_OPTIONS.len()]> = Some(JEMALLOC_OPTIONS);
 
 fn main() {
     let cli = Cli::parse();
+    // Without the thread, memory that queries leave goes back to the system later.
+    at_first_query(|| _ = background_thread::write(true));
     let outcome = run(cli).and_then(|()| Ok(std::io::stdout().flush()?));
     let status = match outcome {
         Ok(()) => 0,
@@ -50,11 +54,20 @@ fn main() {
 }
 
 fn run(cli: Cli) -> Outcome {
+    if cli.store.is_some()
+        && cli.shell.cluster.is_none()
+        && let Some(why) = cli.has_no_use_of_a_store()
+    {
+        return Err(Failure::usage(format!("--store: {why}")));
+    }
     let store = cli.store.map(|directory| (directory, cli.durability));
     let home = Home::new(cli.home, store);
     let Some(command) = cli.command else {
         return shell::start(&home, &cli.shell);
     };
+    if cli.shell.cluster.is_some() {
+        return Err(Failure::usage("--cluster: commands are about databases of this machine"));
+    }
     if cli.shell.database.is_some() {
         return Err(Failure::usage("a database before a command: give it after the command"));
     }
@@ -67,6 +80,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Checkpoint(args) => commands::checkpoint::run(&home, &args),
         Command::Restore(args) => commands::restore::run(&home, &args),
         Command::Serve(args) => commands::serve::run(&home, &args),
+        Command::Ui(args) => commands::ui::run(&home, &args),
         Command::Share(args) => commands::share::run(&home, &args),
         Command::Ls(args) => commands::ls::run(&home, &args),
         Command::Tree(args) => commands::tree::run(&home, &args),

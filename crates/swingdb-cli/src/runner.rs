@@ -60,11 +60,9 @@ impl<'a> Runner<'a> {
                 continue;
             }
             let Some((sql, after)) = next_statement(rest, self.dots.is_some()) else { break };
-            let place = Position::of(text, sql);
-            let alone = place.line == 1 && cutter::split(after).is_empty();
             self.statement(sql).map_err(|failure| {
-                let cause = place.cause(&failure, sql);
-                place.named(failure, alone).pointing(text, cause)
+                let place = Position::of(text, sql);
+                place.located(failure, text, sql, after).0
             })?;
             rest = after;
         }
@@ -98,19 +96,33 @@ impl<'a> Runner<'a> {
 }
 
 /// Where a statement begins in its text, counted from 1.
-struct Position {
-    line: u64,
-    column: u64,
+pub struct Position {
+    pub line: u64,
+    pub column: u64,
 }
 
 impl Position {
     /// The place of `part`, which is a part of `text`.
-    fn of(text: &str, part: &str) -> Self {
+    pub fn of(text: &str, part: &str) -> Self {
         let begin = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
         let before = text.get(..begin).unwrap_or_default();
         let line = before.bytes().filter(|byte| *byte == b'\n').count() as u64 + 1;
         let of_line = before.rsplit('\n').next().unwrap_or_default();
         Self { line, column: of_line.chars().count() as u64 + 1 }
+    }
+
+    /// A failure of `sql`, the statement that begins here and that `after` follows, as people read
+    /// it: with its place in the whole text, which is also returned.
+    pub fn located(
+        &self,
+        failure: Failure,
+        text: &str,
+        sql: &str,
+        after: &str,
+    ) -> (Failure, Option<(u64, u64)>) {
+        let alone = self.line == 1 && cutter::split(after).is_empty();
+        let cause = self.cause(&failure, sql);
+        (self.named(failure, alone).pointing(text, cause), cause)
     }
 
     /// The line and column in the whole text of what a failure of `sql`, the statement that begins
@@ -150,7 +162,7 @@ fn dot_line(text: &str) -> Option<(&str, &str)> {
 
 /// The first statement of `text` and what follows it. A line that begins with a dot after a
 /// finished statement belongs to the next.
-fn next_statement(text: &str, dots: bool) -> Option<(&str, &str)> {
+pub fn next_statement(text: &str, dots: bool) -> Option<(&str, &str)> {
     let parts = cutter::split(text);
     let first = *parts.complete.first().unwrap_or(&parts.rest);
     if first.is_empty() {

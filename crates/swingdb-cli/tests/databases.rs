@@ -42,6 +42,48 @@ fn a_database_that_was_never_shared_can_be_copied() {
     assert!(error.contains("does not exist"), "{error}");
 }
 
+#[test]
+fn a_store_is_for_the_database_that_is_written_and_an_empty_text_detaches_it() {
+    let world = World::new();
+    let disk = tempfile::tempdir().unwrap();
+    let store = disk.path().join("store").to_str().unwrap().to_owned();
+    let of = |name: &str| -> serde_json::Value {
+        let list: Vec<serde_json::Value> =
+            serde_json::from_str(&world.ok(&["ls", "--json"])).unwrap();
+        list.into_iter().find(|entry| entry["name"] == name).unwrap()["store"].clone()
+    };
+    world.ok(&["--store", &store, "taxi", "-c", "CREATE TABLE t AS SELECT 7 AS x; SHARE"]);
+    assert_eq!(of("taxi"), store);
+    // Another database that the same shell opens has no part in it.
+    world.ok(&["--store", &store, "taxi", "-c", ".open other", "-c", "SHARE"]);
+    assert_eq!(of("taxi"), store);
+    assert!(of("other").is_null());
+    for detach in [&["--store", "", "taxi"][..], &["--store=", "taxi"]] {
+        world.ok(&[detach, &["-c", "SHARE"]].concat());
+        assert!(of("taxi").is_null());
+    }
+    for wrong in [
+        &["sql", "taxi", "SELECT 1"][..],
+        &["--snapshot", "taxi", "-c", "SELECT 1"],
+        &["-c", "SELECT 1"],
+        &["shell", "--snapshot", "taxi"],
+        &["export", "taxi.t", "t.csv"],
+        &["restore", &store, "--as", "back"],
+        &["probe", &store],
+        &["ls"],
+        &["tree"],
+        &["drop", "taxi"],
+        &["gc"],
+        &["doctor"],
+        &["ui"],
+        &["serve", "taxi"],
+    ] {
+        let error = world.fails(2, &[&["--store", &store][..], wrong].concat());
+        assert!(error.contains("--store: "), "{wrong:?}: {error}");
+    }
+    assert_eq!(world.ok(&["sql", "taxi", "SELECT x FROM t", "-m", "csv"]), "x\n7\n");
+}
+
 /// Runs statements in a shell, and leaves it open until it is dropped.
 struct Writer(std::process::Child);
 

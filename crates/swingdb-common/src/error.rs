@@ -568,6 +568,7 @@ impl From<DataFusionError> for Error {
             }
             DataFusionError::Execution(message) => Self::Execution { message },
             DataFusionError::IoError(source) => source.into(),
+            DataFusionError::Internal(message) if is_of_types(&message) => plan_error(message),
             DataFusionError::Internal(message) => Self::Internal { message },
             DataFusionError::ResourcesExhausted(message) => exhausted(&message),
             DataFusionError::ExecutionJoin(error) => panicked(error.to_string()),
@@ -619,6 +620,15 @@ fn exhausted(message: &str) -> Error {
     let needed = at("additional").and_then(|i| size(&words[i + 1..]));
     let free = at("remain").and_then(|i| size(&words[i.checked_sub(2)?..]));
     Error::OutOfMemory { needed: needed.unwrap_or(0), free: free.unwrap_or(0), file_system: None }
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|s| s.to_string())
+        .or_else(|| payload.downcast_ref::<String>().cloned());
+    format!("panic: {}", text.unwrap_or_else(|| "of unknown cause".to_string()))
 }
 
 /// A panic in a task of a query. One is no defect: arrays of texts and lists panic when they would
@@ -691,6 +701,12 @@ fn plan_error(message: String) -> Error {
         Some(at) => Error::Plan { message: message[at..].to_owned() },
         None => Error::Plan { message },
     }
+}
+
+/// Whether what the engine calls an internal error is about the types of operands.
+fn is_of_types(message: &str) -> bool {
+    message.contains("failed to match any signature")
+        || message.starts_with("Failed to coerce types")
 }
 
 /// Takes line and column out of the parser's "... at Line: 1, Column: 8".
@@ -794,6 +810,11 @@ mod tests {
         let text = "Internal error: Function 'sum' failed to match. No function matches sum(x)";
         assert_eq!(plan_error(text.into()).to_string(), "No function matches sum(x)");
         assert_eq!(plan_error("plain".into()).to_string(), "plain");
+        for text in ["Function 'f' failed to match any signature, errors", "Failed to coerce types"]
+        {
+            let error = Error::from(DataFusionError::Internal(text.into()));
+            assert!(matches!(error, Error::Plan { .. }), "{error:?}");
+        }
     }
 
     #[test]

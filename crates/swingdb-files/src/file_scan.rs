@@ -6,69 +6,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
 use swingdb_common::error::{Error, ObjectKind, Result};
-use swingdb_common::runtime::cancel::CancelToken;
-use swingdb_common::runtime::meter::Meter;
-use swingdb_common::runtime::parallel::{Turnstile, caught, in_parallel};
-use swingdb_common::time::zones::Zone;
+use swingdb_common::runtime::parallel::Turnstile;
 
-use super::csv::CsvScan;
-use super::file_columns::{Combined, FileColumns};
-use super::json::JsonScan;
-use super::options::{FileFormat, ImportOptions};
-use crate::input_file::{InputFile, find_input};
+use crate::csv::CsvScan;
+use crate::input::{InputFile, find_input};
 use crate::ipc::scan::IpcScan;
-use crate::match_columns::match_columns;
+use crate::json::JsonScan;
+use crate::options::{FileFormat, ImportOptions};
 use crate::parquet::scan::ParquetScan;
-
-/// Takes a batch that is number so-and-so.
-pub(crate) type Sink<'a> = dyn Fn(u64, RecordBatch) -> Result<()> + Sync + 'a;
-/// Takes a batch and the number of the file that it comes from.
-pub(crate) type FileSink<'a> = dyn Fn(u64, usize, RecordBatch) -> Result<()> + Sync + 'a;
-
-/// The circumstances of one reading.
-#[derive(Clone)]
-pub struct Run<'a> {
-    /// Threads that read.
-    pub threads: usize,
-    /// Rows of a batch, at most (CSV and JSON: about).
-    pub batch_rows: usize,
-    /// Columns to read; `None`: all.
-    pub projection: Option<&'a [usize]>,
-    /// Ends the reading.
-    pub token: Option<&'a CancelToken>,
-    /// The time zone of points in time that name none in their text.
-    pub zone: Zone,
-    /// Counts bytes.
-    pub meter: Arc<Meter>,
-    /// Told the number of a batch that will not reach the sink.
-    pub on_failure: Option<&'a (dyn Fn(u64) + Sync)>,
-}
-
-impl Run<'_> {
-    /// As [`in_parallel`] on the run's threads. A piece of work that fails, also by a panic, is
-    /// told to [`Run::on_failure`]: no batch of it will reach the sink.
-    pub(crate) fn in_parallel<T: Send>(
-        &self,
-        next: impl FnMut() -> Result<Option<(u64, T)>> + Send,
-        work: impl Fn(u64, T) -> Result<()> + Sync,
-    ) -> Result<()> {
-        in_parallel(self.threads, next, |order, piece| {
-            let done = caught(|| work(order, piece));
-            if let (Err(_), Some(on_failure)) = (&done, self.on_failure) {
-                on_failure(order);
-            }
-            done
-        })
-    }
-
-    /// [`Error::Interrupted`] when the reading is to end.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.token.map_or(Ok(()), CancelToken::check)
-    }
-}
+use crate::reading::file_columns::{Combined, FileColumns};
+use crate::reading::match_columns::match_columns;
+use crate::reading::{FileSink, Run, Sink, Target};
 
 /// Files that are read as one table.
 pub struct FileScan {
@@ -85,14 +35,6 @@ enum Kind {
     Parquet(ParquetScan),
     Json(JsonScan),
     Ipc(IpcScan),
-}
-
-/// The columns of the table that the files are read into, where there is one.
-pub struct Target<'a> {
-    /// Its columns.
-    pub fields: &'a [Arc<Field>],
-    /// Whether the file's columns are named by [`ImportOptions::columns`].
-    pub listed: bool,
 }
 
 impl Kind {
@@ -148,7 +90,7 @@ impl Kind {
 
 impl FileScan {
     /// Finds files, format and schema. With a `target`, text formats are read as the types of its
-    /// columns; other formats keep their own, see [`super::import`].
+    /// columns; other formats keep their own, see `import`.
     pub fn open(path: &str, options: &ImportOptions, target: Option<&Target<'_>>) -> Result<Self> {
         Self::open_files(find_input(path, options.format)?, options, target)
     }
@@ -286,13 +228,15 @@ impl FileScan {
         sink: &Sink<'_>,
         turnstile: &Turnstile,
     ) -> Result<()> {
-        let guarded = Run { on_failure: Some(&|order| turnstile.close_at(order)), ..run.clone() };
-        self.run(&guarded, sink)
+        self.run(&Run { turnstile: Some(turnstile), ..run.clone() }, sink)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use swingdb_common::runtime::meter::Meter;
+    use swingdb_common::time::zones::Zone;
+
     use super::*;
 
     /// A panic in any part is an error, whichever thread meets it; nobody waits for ever.
@@ -315,7 +259,7 @@ mod tests {
                 token: None,
                 zone: Zone::UTC,
                 meter: Meter::new(None, None, "bytes"),
-                on_failure: Some(&|order| turnstile.close_at(order)),
+                turnstile: Some(&turnstile),
             };
             let result = run.in_parallel(next, |order, ()| {
                 assert!(part != 1 || order != 50, "no luck with parsing");

@@ -32,7 +32,7 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel::{CancelToken, checkpoint};
 use swingdb_common::runtime::pipes;
 
-use crate::stream::PIPE_BYTES;
+use crate::input::stream::PIPE_BYTES;
 
 const BUFFER_BYTES: usize = 1 << 20;
 /// Parts below this size are copied into a pipe: lending takes a slot of the pipe for each page.

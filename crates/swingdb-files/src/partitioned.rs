@@ -25,10 +25,10 @@ use swingdb_common::time::texts::{is_moment, moment_text};
 use swingdb_common::time::zones::Zone;
 use swingdb_common::types::sql_names::sql_name;
 
-use crate::file_columns::NULL_FOLDER;
 use crate::options::{Existing, ExportOptions, ExportReport, FileFormat};
 use crate::output_folder::{find, make, parent, remove_abandoned};
-use crate::write::{Reporting, format_of, write_one};
+use crate::reading::file_columns::NULL_FOLDER;
+use crate::write_one::{Reporting, format_of, write_one};
 
 /// Folders of an export at most.
 const MAX_PARTITIONS: usize = 100_000;

@@ -14,6 +14,7 @@ pub mod aggregates;
 mod args;
 pub mod arithmetic;
 pub mod bounded;
+mod engines_own;
 pub mod json;
 pub mod keys;
 pub mod nested;
@@ -27,13 +28,17 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateDefaults;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
 
-use aggregates::{compensated, counted, moments, ordered, ordered_windows, quantiles, sliding};
+use aggregates::{
+    compensated, counted, distinct, moments, ordered, ordered_windows, quantiles, sliding,
+};
 use json::{paths, to_json};
 use nested::{chosen, fields, lambdas, lists, map, map_values, structs};
 use text::{
     accents, blobs, captures, enums, format, like_pattern, regexp_replace, reports, texts, uuids,
 };
-use time::{age, buckets, extracted, made, series, spans, strftime, strptime, truncation, zones};
+use time::{
+    age, buckets, extracted, made, series, spans, strftime, strptime, to_char, truncation, zones,
+};
 use windows::{places, shifts};
 
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
@@ -55,11 +60,13 @@ pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarU
         .chain(uuids::functions())
         .chain(enums::functions())
         .chain(nested::parts::functions());
-    let others = others.chain([nested::joined_lists::function()]);
+    let others = others.chain([nested::joined_lists::function(), nested::membership::function()]);
+    let others = others.chain(nested::appended::functions()).chain(nested::sorted::functions());
+    let others = others.chain(nested::lengths::functions()).chain(nested::unified::functions());
     let of_times = time::parts::functions().chain(spans::functions()).chain(strptime::functions());
     let of_times = of_times.chain([truncation::function(), buckets::function()]);
     let of_times = of_times.chain(series::functions()).chain(zones::functions());
-    let of_times = of_times.chain([strftime::function()]);
+    let of_times = of_times.chain([strftime::function(), to_char::function()]);
     let of_times =
         of_times.chain([age::function(), extracted::function()]).chain(made::functions());
     of_texts.chain(of_values).chain(of_lists).chain(of_times).chain(others)
@@ -74,6 +81,7 @@ pub fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
             *function = Arc::new(in_order);
         }
     }
+    distinct::replace(all);
     quantiles::replace(all);
     sliding::replace(all);
     all.extend(

@@ -480,41 +480,49 @@ async fn the_build_ends_with_the_last_partition() -> Result<()> {
     Ok(())
 }
 
+/// How many rows each of four partitions gives whose readers begin together.
+async fn rows_of_partitions(join_type: JoinType) -> Result<Vec<usize>> {
+    let (left, right) = (numbered(400_000, 400_000, 4, false), numbered(8, 8, 4, false));
+    let join = join_by_k(left, right, join_type)?;
+    // A reader that asks all partitions first: each waits for the others.
+    let streams = (0..4).map(|partition| join.execute(partition, context(100, 4)));
+    let mut streams = streams.collect::<Result<Vec<_>>>()?;
+    let mut first = Vec::new();
+    for stream in &mut streams {
+        first.push(futures::poll!(stream.next()));
+    }
+    let read = streams.into_iter().zip(first).map(|(stream, first)| {
+        tokio::spawn(async move {
+            let first = match first {
+                std::task::Poll::Ready(batch) => batch.transpose()?,
+                std::task::Poll::Pending => None,
+            };
+            let rest = stream.try_collect::<Vec<_>>().await?;
+            let batches = first.iter().chain(&rest);
+            Ok::<_, DataFusionError>(batches.map(RecordBatch::num_rows).sum::<usize>())
+        })
+    });
+    let rows = futures::future::try_join_all(read).await.expect("no task panics");
+    rows.into_iter().collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn all_partitions_give_out_rows_of_the_build_side() -> Result<()> {
-    for join_type in [JoinType::LeftSemi, JoinType::LeftAnti, JoinType::LeftMark] {
-        let (left, right) = (numbered(400_000, 400_000, 4, false), numbered(8, 8, 4, false));
-        let join = join_by_k(left, right, join_type)?;
-        // A reader that asks all partitions first: each waits for the others.
-        let streams = (0..4).map(|partition| join.execute(partition, context(100, 4)));
-        let mut streams = streams.collect::<Result<Vec<_>>>()?;
-        let mut first = Vec::new();
-        for stream in &mut streams {
-            first.push(futures::poll!(stream.next()));
+    for (join_type, expected) in
+        [(JoinType::LeftSemi, 8), (JoinType::LeftAnti, 399_992), (JoinType::LeftMark, 400_000)]
+    {
+        // On a busy machine one reader may be done before another one begins.
+        let mut most_busy = 0;
+        for _ in 0..50 {
+            let rows = rows_of_partitions(join_type).await?;
+            assert_eq!(rows.iter().sum::<usize>(), expected, "{join_type}: {rows:?}");
+            most_busy = most_busy.max(rows.iter().filter(|&&rows| rows > 0).count());
+            if join_type == JoinType::LeftSemi || most_busy > 1 {
+                break;
+            }
         }
-        let read = streams.into_iter().zip(first).map(|(stream, first)| {
-            tokio::spawn(async move {
-                let first = match first {
-                    std::task::Poll::Ready(batch) => batch.transpose()?,
-                    std::task::Poll::Pending => None,
-                };
-                let rest = stream.try_collect::<Vec<_>>().await?;
-                let batches = first.iter().chain(&rest);
-                Ok::<_, DataFusionError>(batches.map(RecordBatch::num_rows).sum::<usize>())
-            })
-        });
-        let rows = futures::future::try_join_all(read).await.expect("no task panics");
-        let rows = rows.into_iter().collect::<Result<Vec<_>>>()?;
-        let expected = match join_type {
-            JoinType::LeftSemi => 8,
-            JoinType::LeftAnti => 399_992,
-            _ => 400_000,
-        };
-        assert_eq!(rows.iter().sum::<usize>(), expected, "{join_type}: {rows:?}");
-        if join_type != JoinType::LeftSemi {
-            let busy = rows.iter().filter(|&&rows| rows > 0).count();
-            assert!(busy > 1, "{join_type}: one partition gave all rows, {rows:?}");
-        }
+        let is_shared = join_type == JoinType::LeftSemi || most_busy > 1;
+        assert!(is_shared, "{join_type}: one partition gave all rows, each time");
     }
     Ok(())
 }

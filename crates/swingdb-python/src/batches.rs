@@ -23,6 +23,7 @@ use swingdb::arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 
 use crate::capsule::{schema_capsule, stream_capsule};
 use crate::fork::Owned;
+use crate::panics::caught;
 use crate::types::{self, Column};
 use crate::{blocking, errors, rows, views};
 
@@ -148,7 +149,7 @@ impl Batches {
             Some(column) => column.into_pyobject(py)?.into_any(),
             None => {
                 let field = self.schema.field(index);
-                let values = blocking::caught(|| rows::values(py, field, &array))??;
+                let values = caught(|| rows::values(py, field, &array))??;
                 PyList::new(py, values)?.into_any()
             }
         };

@@ -11,8 +11,6 @@
 //! lock, and a `fork` from Python holds it too: so the child never finds the list locked, and
 //! forgets it, since it has none of its threads.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::ThreadId;
@@ -20,7 +18,9 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use crate::{errors, functions};
+use crate::called::is_called;
+use crate::errors;
+use crate::panics::{caught, internal};
 
 /// How long a Ctrl-C may go unnoticed.
 const POLL: Duration = Duration::from_millis(10);
@@ -46,7 +46,7 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    if functions::is_called() {
+    if is_called() {
         let message = "a function of SQL cannot run statements itself; run them before, and let \
                        it use their rows";
         return Err(errors::new("ProgrammingError", message));
@@ -64,11 +64,6 @@ where
         return Err(internal("a worker thread ended unexpectedly"));
     }
     wait(py, result, cancel, worker)
-}
-
-/// Runs `work`; a panic in it is an exception that `except Exception` catches.
-pub fn caught<T>(work: impl FnOnce() -> T) -> PyResult<T> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| internal(panic_message(&*panic)))
 }
 
 fn wait<T: Send>(
@@ -182,17 +177,9 @@ pub fn note_main_thread(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// In a forked child: the thread that forked is its main thread.
-pub fn forget_after_fork() {
+/// Called by `os.register_at_fork` in the child: its only thread, which forked, is its main thread
+/// now.
+#[pyfunction]
+pub fn after_fork_in_child() {
     with_pool(|pool| pool.main = Some(std::thread::current().id()));
-}
-
-fn internal(message: impl Into<String>) -> PyErr {
-    errors::raise(&swingdb::Error::internal(message))
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".to_string())
 }

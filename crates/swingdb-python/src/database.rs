@@ -2,6 +2,8 @@
 //!
 //! Making one takes microseconds, so nothing here goes through a worker thread; the session, which
 //! is dearer, is made with the first statement.
+//!
+//! **Cycle.** A database makes sessions; a session attaches other databases.
 
 use std::path::Path;
 use std::time::Duration;
@@ -135,6 +137,12 @@ impl Database {
     #[getter]
     fn outlives_processes(&self, py: Python<'_>) -> PyResult<bool> {
         self.call(py, |database| Ok(database.outlives_processes()))
+    }
+
+    /// Whether it is still read from its store.
+    #[getter]
+    fn is_loading(&self) -> PyResult<bool> {
+        Ok(self.get()?.loading().is_some())
     }
 
     /// Shares the last committed state: (epoch, seconds, whether it outlives the processes).

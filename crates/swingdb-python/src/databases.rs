@@ -101,5 +101,6 @@ fn as_dict<'py>(py: Python<'py>, info: &AreaInfo) -> PyResult<Bound<'py, PyDict>
     dict.set_item("created", info.created_ns as f64 / 1e9)?;
     dict.set_item("shared", info.shared_ns.map(|ns| ns as f64 / 1e9))?;
     dict.set_item("parents", parents)?;
+    dict.set_item("label", info.label.as_deref())?;
     Ok(dict)
 }

@@ -72,9 +72,3 @@ impl<T> Drop for Owned<T> {
         drop(self.take());
     }
 }
-
-/// Called by `os.register_at_fork` in the child: its only thread is its main thread now.
-#[pyfunction]
-pub fn after_fork_in_child() {
-    crate::blocking::forget_after_fork();
-}

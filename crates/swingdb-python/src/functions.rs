@@ -4,7 +4,6 @@
 //! the arguments into Python's values, or hand them over as Arrow arrays, to call, and to take the
 //! result. So two statements compute side by side all but their functions.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -17,37 +16,10 @@ use swingdb::arrow::compute::{CastOptions, cast_with_options};
 use swingdb::arrow::datatypes::{DataType, Field};
 use swingdb::{Connection, Error, Result, ScalarFunction};
 
+use crate::called::Called;
 use crate::columns::{build, from_arrow};
 use crate::infer::{common_type_of, normal};
 use crate::{errors, rows};
-
-thread_local! {
-    /// Whether this thread of the engine is inside of a function.
-    static CALLED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// As long as it lives, this thread is inside of a function.
-struct Called {
-    before: bool,
-}
-
-impl Called {
-    fn begin() -> Self {
-        Self { before: CALLED.replace(true) }
-    }
-}
-
-impl Drop for Called {
-    fn drop(&mut self) {
-        CALLED.set(self.before);
-    }
-}
-
-/// Whether this thread is inside of a function: then it must not wait for the engine, whose thread
-/// it is.
-pub fn is_called() -> bool {
-    CALLED.get()
-}
 
 /// Whether the process has ever added a function.
 static ADDED: AtomicBool = AtomicBool::new(false);

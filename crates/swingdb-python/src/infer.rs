@@ -55,19 +55,30 @@ fn is_builtin(value: &Bound<'_, PyAny>) -> bool {
 
 fn numpy_value<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
-    if value.get_type().name()?.to_str()? == "ndarray" {
-        return value.call_method0(intern!(py, "tolist"));
+    let value = in_microseconds(value)?;
+    match value.get_type().name()?.to_str()? {
+        "ndarray" => value.call_method0(intern!(py, "tolist")),
+        _ => value.call_method0(intern!(py, "item")),
     }
-    let item = value.call_method0(intern!(py, "item"))?;
-    if item.is_exact_instance_of::<PyInt>() {
-        // A time in nanoseconds has no class in Python, so `item()` gives its bare number.
-        let kind: String = value.getattr("dtype")?.getattr("kind")?.extract()?;
-        if kind == "M" || kind == "m" {
-            let coarse = if kind == "M" { "datetime64[us]" } else { "timedelta64[us]" };
-            return value.call_method1("astype", (coarse,))?.call_method0("item");
-        }
+}
+
+/// Times and durations of NumPy in nanoseconds or finer, a value or an array, in microseconds:
+/// Python has no class for them, so that NumPy hands out bare numbers.
+fn in_microseconds<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    let dtype = value.getattr(intern!(py, "dtype"))?;
+    let kind: String = dtype.getattr(intern!(py, "kind"))?.extract()?;
+    let coarse = match kind.as_str() {
+        "M" => "datetime64[us]",
+        "m" => "timedelta64[us]",
+        _ => return Ok(value.clone()),
+    };
+    let unit: (String, i64) =
+        py.import("numpy")?.call_method1("datetime_data", (&dtype,))?.extract()?;
+    match unit.0.as_str() {
+        "ns" | "ps" | "fs" | "as" => value.call_method1(intern!(py, "astype"), (coarse,)),
+        _ => Ok(value.clone()),
     }
-    Ok(item)
 }
 
 /// The Arrow type of one normal value.
@@ -99,6 +110,10 @@ pub fn type_of(value: &Bound<'_, PyAny>) -> PyResult<DataType> {
         return Ok(DataType::Date32);
     }
     if value.is_instance_of::<PyTime>() {
+        if !value.getattr(intern!(py, "tzinfo"))?.is_none() {
+            let message = "a time of day with a zone has no SQL type: a TIME has none";
+            return Err(errors::new("DataError", message));
+        }
         return Ok(DataType::Time64(TimeUnit::Microsecond));
     }
     if value.is_instance_of::<PyDelta>() {

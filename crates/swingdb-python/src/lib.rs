@@ -15,6 +15,7 @@
 mod aggregates;
 mod batches;
 mod blocking;
+mod called;
 mod capsule;
 mod columns;
 mod database;
@@ -24,6 +25,7 @@ mod files;
 mod fork;
 mod functions;
 mod infer;
+mod panics;
 mod params;
 mod progress;
 mod result;
@@ -35,6 +37,8 @@ mod types;
 mod views;
 
 use pyo3::prelude::*;
+use swingdb::allocator::{JEMALLOC_OPTIONS, at_first_query};
+use tikv_jemalloc_ctl::background_thread;
 // The C interface, which `swingdb.memory` calls: one library, so one table of areas and one handler
 // of faults in the process.
 use swing_capi as _;
@@ -45,10 +49,8 @@ use adbc_driver_swingdb as _;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Huge pages where the system lets a program ask for them: queries make large tables anew all the
-/// time, and first stores to pages of 4 KiB are a good part of their time.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-static ALLOCATOR_OPTIONS: Option<&[u8; 11]> = Some(b"thp:always\0");
+static ALLOCATOR_OPTIONS: Option<&[u8; JEMALLOC_OPTIONS.len()]> = Some(JEMALLOC_OPTIONS);
 
 /// The extension module.
 #[pymodule(name = "_internal")]
@@ -58,13 +60,13 @@ mod internal {
     #[pymodule_export]
     use super::batches::{Batches, NumpyColumn};
     #[pymodule_export]
+    use super::blocking::after_fork_in_child;
+    #[pymodule_export]
     use super::columns::{batches_from_columns, batches_of_alike};
     #[pymodule_export]
     use super::database::Database;
     #[pymodule_export]
     use super::databases::{discard_snapshot, doctor, drop, gc, lineage, list_databases};
-    #[pymodule_export]
-    use super::fork::after_fork_in_child;
     #[pymodule_export]
     use super::result::Rows;
     #[pymodule_export]
@@ -73,6 +75,8 @@ mod internal {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::blocking::note_main_thread(module.py())?;
+        // Without the thread, memory that queries leave goes back to the system later.
+        at_first_query(|| _ = background_thread::write(true));
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

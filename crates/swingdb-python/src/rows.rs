@@ -15,8 +15,9 @@ use swingdb::arrow::array::{
 use swingdb::arrow::compute::cast;
 use swingdb::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 
+use crate::panics::caught;
 use crate::temporal::{self, Zone, classes};
-use crate::{blocking, errors, types};
+use crate::{errors, types};
 
 type Values<'py> = Vec<Bound<'py, PyAny>>;
 
@@ -27,7 +28,7 @@ pub fn append<'py>(
     out: &mut Vec<Bound<'py, PyTuple>>,
 ) -> PyResult<()> {
     // Values that no table should hold, such as a decimal with a scale out of range, panic.
-    blocking::caught(|| append_rows(py, batch, out))?
+    caught(|| append_rows(py, batch, out))?
 }
 
 fn append_rows<'py>(

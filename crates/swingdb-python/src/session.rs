@@ -1,4 +1,6 @@
 //! One session on a database: [`Session`].
+//!
+//! **Cycle.** A database makes sessions; a session attaches other databases.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -216,6 +218,17 @@ impl Session {
     fn unresolved_tables(&self, py: Python<'_>, sql: String) -> PyResult<Vec<String>> {
         let connection = self.inner.get()?;
         py.detach(|| connection.unresolved_tables(&sql)).map_err(|error| errors::raise(&error))
+    }
+
+    /// Shares the last committed state: (epoch, seconds, whether it outlives the processes).
+    fn share(&self, py: Python<'_>) -> PyResult<(u64, f64, bool)> {
+        let info = self.call(py, |connection| {
+            let bar = progress::Statement::begin(&connection);
+            let shared = connection.share();
+            bar.end();
+            shared
+        })?;
+        Ok((info.epoch, info.duration.as_secs_f64(), info.outlives_processes))
     }
 
     /// Ends the running statements.

@@ -7,18 +7,27 @@ use std::time::Duration;
 use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use swingdb::allocator::{JEMALLOC_OPTIONS, at_first_query};
 use swingdb_server::listen::Server;
 use swingdb_server::options::Options;
 use swingdb_server::registry::Registry;
 use swingdb_server::shared::Shared;
+use tikv_jemalloc_ctl::background_thread;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+// Nothing but a name that the allocator looks for.
+#[allow(unsafe_code)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static ALLOCATOR_OPTIONS: Option<&[u8; JEMALLOC_OPTIONS.len()]> = Some(JEMALLOC_OPTIONS);
 
 /// How long sessions have to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn main() {
+    // Without the thread, memory that queries leave goes back to the system later.
+    at_first_query(|| _ = background_thread::write(true));
     let status = match run(&Options::parse()) {
         Ok(()) => 0,
         Err(error) => {

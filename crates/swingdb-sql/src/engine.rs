@@ -28,6 +28,7 @@ use crate::analyze::asof;
 use crate::analyze::decorrelate::only_element::only_element;
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::functions::once;
+use crate::nodes::named_cast;
 use crate::options::{BATCH_ROWS, machine};
 use crate::passes;
 use crate::physical::query_planner::OwnOperators;
@@ -115,6 +116,7 @@ fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     all.push(Arc::new(sql_names::type_of()));
     all.extend(swingdb_functions::of_rows(&aggregate_functions()).map(Arc::new));
     all.push(Arc::new(once::function()));
+    all.push(Arc::new(named_cast::function()));
     all
 }
 

@@ -35,6 +35,7 @@ use crate::desugar;
 use crate::desugar::{
     cast_names, inner_withs, json_rows, json_transform, members, same_names, series, tries,
 };
+use crate::nodes::dependencies;
 use crate::optimize::asof_filters::ASOF_FILTERS;
 use crate::optimize::conditions_down::conditions_down;
 use crate::optimize::cross_joins::cross_joins;
@@ -321,6 +322,11 @@ pub(crate) const PLANNED: &[PlanPass] = &[
         file: "plan/rewrite",
         why: "What the engine plans otherwise than SQL has it, node by node.",
         run: |plan, _| Ok(rewrite::rewrite(plan)?),
+    },
+    PlanPass {
+        file: "nodes/dependencies",
+        why: "What determines rows is put right once no node changes any more.",
+        run: |plan, _| Ok(dependencies::corrected(plan)?),
     },
 ];
 

@@ -20,7 +20,9 @@ use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
+use datafusion::logical_expr::planner::{
+    ContextProvider, ExprPlanner, RelationPlanner, TypePlanner,
+};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
@@ -44,9 +46,9 @@ use crate::bind::catalogs::{Catalogs, Found, INFORMATION_SCHEMA, Source};
 use crate::bind::lookahead::{Columns, Lookahead};
 use crate::bind::{information_schema, sequences, system};
 use crate::desugar::same_names;
-use crate::optimize::functional_dependencies;
 use crate::options::limits::Limits;
 use crate::passes;
+use crate::plan::sound_relations::SoundRelations;
 use crate::plan::{point_series, size, withs};
 use crate::scan::table::SwingTable;
 use crate::text::parameters::Params;
@@ -60,14 +62,13 @@ pub struct Planner<'a> {
     view: &'a Catalogs,
     state: &'a SessionState,
     depth: usize,
-    /// The columns of queries that rewrites have asked for, by their text; `None` of those that
-    /// cannot be planned.
-    columns: Mutex<HashMap<String, Option<Columns>>>,
+    /// The columns of queries that rewrites have asked for; `None` of those that cannot be planned.
+    columns: Mutex<HashMap<ast::Statement, Option<Columns>>>,
     /// Runs queries that have to be answered before a statement can be planned; none in views,
     /// whose columns must not depend on rows.
     session: Option<&'a dyn Answers>,
-    /// What such queries gave, by their text.
-    answers: Mutex<HashMap<String, Vec<String>>>,
+    /// What such queries gave.
+    answers: Mutex<HashMap<ast::Query, Vec<String>>>,
     /// Whether a plan depends on what such queries, or constants, gave.
     was_told: AtomicBool,
     /// Views that have been planned, by their database and place in memory: one that is named twice
@@ -75,6 +76,7 @@ pub struct Planner<'a> {
     views: Arc<Mutex<HashMap<(String, usize), PlannedView>>>,
     /// The values of the statement's parameters. Views have none.
     params: Params,
+    relations: [Arc<dyn RelationPlanner>; 1],
 }
 
 /// A view and what it is to a query; the view is kept, so that its place stays its own.
@@ -103,7 +105,9 @@ impl<'a> Planner<'a> {
         let (columns, answers) = (Mutex::default(), Mutex::default());
         let was_told = AtomicBool::new(false);
         let (views, params) = (Arc::default(), Params::default());
-        Self { view, state, depth: 0, columns, session: None, answers, was_told, views, params }
+        let relations: [Arc<dyn RelationPlanner>; 1] = [Arc::new(SoundRelations::default())];
+        let (depth, session) = (0, None);
+        Self { view, state, depth, columns, session, answers, was_told, views, params, relations }
     }
 
     /// The same planner of a statement with parameters.
@@ -149,30 +153,12 @@ impl<'a> Planner<'a> {
         depth::with_planning_stack(queries, || self.plan_stacked(statement))
     }
 
-    fn plan_stacked(&self, mut statement: ast::Statement) -> Result<LogicalPlan> {
-        // A statement with GROUP BY is planned a second time if the engine has added keys to it
-        // that do not follow from those in the text: only a mark in the statement tells which keys
-        // were added. Few statements are; the others are planned once.
-        let again = functional_dependencies::has_groups(&mut statement).then(|| statement.clone());
-        let mut plan = self.plan_once(statement)?;
-        if functional_dependencies::are_mistaken(&plan)? {
-            if let Some(mut marked) = again {
-                functional_dependencies::mark_group_by(&mut marked, &|name| {
-                    self.is_aggregate(name)
-                });
-                plan = self.plan_once(marked).map_err(functional_dependencies::unmarked)?;
-            }
-            plan = functional_dependencies::corrected(plan)?;
-        }
-        Ok(plan)
-    }
-
     /// Whether what was planned depends on nothing but names, settings and its text.
     pub fn is_repeatable(&self) -> bool {
         !self.was_told.load(Ordering::Relaxed)
     }
 
-    fn plan_once(&self, statement: ast::Statement) -> Result<LogicalPlan> {
+    fn plan_stacked(&self, statement: ast::Statement) -> Result<LogicalPlan> {
         let types = self.params.values().iter().map(|value| {
             let field: FieldRef = Arc::new(Field::new("", value.data_type(), true));
             Some(field)
@@ -304,7 +290,7 @@ impl<'a> Planner<'a> {
         let catalogs =
             Arc::new(InformationCatalogs { view: self.view.clone(), state: self.state.clone() });
         let provider = InformationSchemaProvider::new(catalogs);
-        let found = swingdb_common::runtime::threads::block_on(provider.table(table))?;
+        let found = swingdb_common::runtime::wait::block_on(provider.table(table))?;
         if table == "columns"
             && let Some(engines) = &found
         {
@@ -376,22 +362,22 @@ impl Lookahead for Planner<'_> {
     }
 
     fn columns_of(&self, mut query: ast::Statement) -> Result<Columns> {
-        let unknown = |text: &str| Error::plan(format!("the columns of {text} are not known"));
+        let unknown = || Error::plan(format!("the columns of {query} are not known"));
         // The query goes through binding and planning as a statement of its own, and its result is
         // kept. The queries of the WITH clause may ask for columns of those before them.
-        let text = query.to_string();
-        let known = self.columns.lock().get(&text).cloned();
+        let known = self.columns.lock().get(&query).cloned();
         if let Some(known) = known {
-            return known.ok_or_else(|| unknown(&text));
+            return known.ok_or_else(unknown);
         }
         // A pass that asks for these columns while this very query is bound gets no answer.
-        self.columns.lock().insert(text.clone(), None);
+        let asked = query.clone();
+        self.columns.lock().insert(query.clone(), None);
         let columns: Result<Columns> =
             self.prepare(&mut query).and_then(|()| self.plan(query)).map(|plan| {
                 let fields = plan.schema().fields().iter().map(|field| field.data_type().clone());
                 plan.schema().columns().into_iter().zip(fields).collect()
             });
-        self.columns.lock().insert(text, columns.as_ref().ok().cloned());
+        self.columns.lock().insert(asked, columns.as_ref().ok().cloned());
         columns
     }
 
@@ -411,11 +397,10 @@ impl Lookahead for Planner<'_> {
     fn ask(&self, query: ast::Query) -> Result<Option<Vec<String>>> {
         self.was_told.store(true, Ordering::Relaxed);
         let Some(session) = self.session else { return Ok(None) };
-        let text = query.to_string();
-        if let Some(known) = self.answers.lock().get(&text) {
+        if let Some(known) = self.answers.lock().get(&query) {
             return Ok(Some(known.clone()));
         }
-        let mut statement = ast::Statement::Query(Box::new(query));
+        let mut statement = ast::Statement::Query(Box::new(query.clone()));
         self.prepare(&mut statement)?;
         let mut found = Vec::new();
         for batch in session.rows(self.plan(statement)?)? {
@@ -427,7 +412,7 @@ impl Lookahead for Planner<'_> {
                 )));
             }
         }
-        self.answers.lock().insert(text, found.clone());
+        self.answers.lock().insert(query, found.clone());
         Ok(Some(found))
     }
 }
@@ -479,6 +464,10 @@ impl ContextProvider for Planner<'_> {
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
         checkpoint();
         self.state.expr_planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        &self.relations
     }
 
     fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {

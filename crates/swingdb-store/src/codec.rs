@@ -4,7 +4,7 @@
 //! [`FRAME_BYTES`] (magic, version, kind, payload length, xxh3-64 of kind and payload, all
 //! little-endian) and the payload. Whatever is read is hostile: each count is checked against the
 //! bytes that are left before anything is reserved for it, nesting is bounded by [`MAX_DEPTH`], and
-//! an error is [`Error::Corrupt`](crate::Error::Corrupt).
+//! an error is [`Error::Corrupt`].
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, TimeUnit, UnionFie
 use swingdb_common::error::{Error, Result};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::space::corrupt;
+use crate::errors::area::corrupt;
 
 /// First bytes of every record.
-pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"SwDB");
+pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"SwDB");
 /// Version of the format.
-pub(super) const VERSION: u16 = 8;
+pub(crate) const VERSION: u16 = 8;
 /// Bytes before the payload of a record.
-pub(super) const FRAME_BYTES: usize = 24;
+pub(crate) const FRAME_BYTES: usize = 24;
 /// Deepest nesting of a type or a column.
-pub(super) const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 /// Largest record.
 const MAX_RECORD_BYTES: usize = 1 << 30;
 
 /// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// The root of a state.
     Root = 1,
     /// One table: definition and list of pages.
@@ -41,7 +41,7 @@ pub(super) enum Kind {
 
 /// Appends values to a record.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     bytes: Vec<u8>,
 }
 
@@ -257,7 +257,7 @@ fn checksum(kind: u16, payload: &[u8]) -> u64 {
 
 /// Reads values of a record.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     left: &'a [u8],
 }
 
@@ -474,7 +474,7 @@ impl<'a> Reader<'a> {
 }
 
 /// That a type can be stored: it exists in Arrow, and is not nested too deep to be read back.
-pub(super) fn check_type(data_type: &DataType, depth: usize) -> Result<()> {
+pub(crate) fn check_type(data_type: &DataType, depth: usize) -> Result<()> {
     if depth >= MAX_DEPTH {
         return Err(Error::unsupported(format!("types nested more than {MAX_DEPTH} deep")));
     }

@@ -9,65 +9,47 @@
 //! ```text
 //! Store -> Catalog (immutable) -> Table -> Segment (131 072 rows) -> a chunk a column -> buffers
 //! ```
+//!
+//! Folders use those before them in this list only: `errors`, `codec`, `memory`, `segments`,
+//! `catalog`, `keys`, `durable`, `commit`, `store`, `txn`, `open`.
 
-mod alter;
-mod append;
 mod catalog;
-mod check;
-mod checks;
-mod clone;
 mod codec;
-mod columns;
 mod commit;
-mod directory;
 mod durable;
-mod edit;
-mod foreign;
-mod generated;
-mod group;
-mod handle;
-mod info;
+mod errors;
 mod keys;
-mod locate;
-mod macros;
-mod notes;
-mod parallel;
-mod patch;
-mod raw;
-mod read;
-mod rowids;
-mod rows;
-mod segment;
-mod sequences;
-mod slot;
-mod space;
-mod stats;
-mod table;
-mod table_list;
-mod translate;
+mod memory;
+mod open;
+mod segments;
+mod store;
 mod txn;
-mod types;
-mod unique;
-mod writer;
 
-pub use alter::IfExists;
-pub use catalog::{Catalog, View};
-pub use check::StoreReport;
-pub use checks::checked_schema;
-pub use checks::{Check, Checker, Test};
+pub use catalog::definition::{ColumnDef, Constraint, TableDef};
+pub use catalog::link::Durability;
+pub use catalog::macros::{Macro, MacroKind, MacroParameter, MacroVariant};
+pub use catalog::names::IfExists;
+pub use catalog::notes::{Commented, Index, TableNotes};
+pub use catalog::page::Page;
+pub use catalog::rules::{Check, ForeignKey, Generated};
+pub use catalog::schema::View;
+pub use catalog::sequences::Sequence;
+pub use catalog::state::Catalog;
+pub use catalog::table::Table;
+pub use durable::disk::{CheckpointInfo, DurableInfo};
 #[doc(hidden)]
 pub use durable::fuzz::decode_anything;
-pub use durable::{CheckpointInfo, DiskRead, Durability, DurableInfo, ReadAhead, StoreOptions};
-pub use foreign::ForeignKey;
-pub use generated::{Compute, Generated, generating_schema};
-pub use handle::{MEMORY, ShareInfo, Store, StoreKind};
-pub use info::{StoreInfo, TableInfo};
-pub use macros::{Macro, MacroKind, MacroParameter, MacroVariant};
-pub use notes::{Commented, Index, TableNotes};
-pub use rowids::{RowId, RowIds};
-pub use segment::{ColumnStats, SEGMENT_ROWS, Segment};
-pub use sequences::Sequence;
-pub use table::Page;
-pub use table::{ColumnDef, Constraint, Table, TableDef};
-pub use txn::{Savepoint, WRITER_WAIT, WriteTxn};
-pub use writer::{PartWriter, TableWriter};
+pub use open::attach::StoreOptions;
+pub use segments::ahead::{DiskRead, ReadAhead};
+pub use segments::column_stats::ColumnStats;
+pub use segments::rowids::{RowId, RowIds, SEGMENT_ROWS};
+pub use segments::segment::Segment;
+pub use store::check::StoreReport;
+pub use store::handle::{MEMORY, Store, StoreKind};
+pub use store::info::{StoreInfo, TableInfo};
+pub use store::share::ShareInfo;
+pub use store::slot::WRITER_WAIT;
+pub use txn::checks::checked_schema;
+pub use txn::generated::generating_schema;
+pub use txn::transaction::{Checker, Compute, Savepoint, Test, WriteTxn};
+pub use txn::writer::{PartWriter, TableWriter};

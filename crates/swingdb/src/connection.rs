@@ -43,6 +43,7 @@ use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportR
 use swingdb_sql::bind::system::Version;
 use swingdb_sql::engine::AggregateFunction;
 use swingdb_sql::text::parameters::Params;
+use swingdb_store::ShareInfo;
 
 use crate::database::Database;
 use crate::execute::appender::Appender;
@@ -218,6 +219,13 @@ impl Connection {
     /// `WHERE id = $1` compares with a column. Empty for other statements.
     pub fn parameter_types(&self, sql: &str) -> Result<Vec<Option<FieldRef>>> {
         parameter_types(&self.session, sql)
+    }
+
+    /// Shares the last committed state, as [`Database::share`] does. Where the database is still
+    /// read from its store, the session's progress is told, and an interrupt or `statement_timeout`
+    /// ends the waiting. Nothing is shared then, and what has been read is not read again.
+    pub fn share(&self) -> Result<ShareInfo> {
+        self.session.share_beside()
     }
 
     /// A handle with which another thread ends the statement this session is running.

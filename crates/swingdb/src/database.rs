@@ -203,6 +203,12 @@ impl Database {
         Ok(Self::wrap(store, home, name.as_deref(), false))
     }
 
+    /// How far reading from the store has come: bytes in memory, and bytes of all. `None`: the
+    /// database is in memory whole.
+    pub fn loading(&self) -> Option<(u64, u64)> {
+        self.inner.store.loading()
+    }
+
     /// The store on the disk and how far it is behind; `None`: there is none.
     pub fn durable_info(&self) -> Option<DurableInfo> {
         self.inner.store.durable_info()
@@ -296,6 +302,9 @@ impl Database {
     }
 
     /// Makes the last committed state the one that new snapshots of this database see.
+    ///
+    /// While the database is still read from its store, this waits until all of it is in memory.
+    /// [`Connection::share`] can be interrupted meanwhile, and tells how far it is.
     pub fn share(&self) -> Result<ShareInfo> {
         self.inner.store.share()
     }

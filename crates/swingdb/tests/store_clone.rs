@@ -96,7 +96,7 @@ fn a_clone_from_elsewhere_copies_nothing_and_outlives_its_source() {
     target.verify().unwrap();
     // The source changes and goes; the clone stays, also for others and after reopening.
     let mut txn = source.begin().unwrap();
-    txn.truncate("main", "t").unwrap();
+    txn.truncate_table("main", "t").unwrap();
     txn.append("main", "t", &[batch(4, 7, ROWS)]).unwrap();
     txn.commit().unwrap();
     source.share().unwrap();

@@ -210,7 +210,7 @@ fn limbo_of_a_dead_process_is_freed() {
     txn.commit().unwrap();
     let old = store.latest();
     let mut txn = store.begin().unwrap();
-    txn.truncate("main", "t").unwrap();
+    txn.truncate_table("main", "t").unwrap();
     txn.commit().unwrap();
     store.share().unwrap();
     let pinned = store.verify().unwrap();

@@ -273,7 +273,7 @@ fn a_full_file_system_is_an_error() {
     }
     drop(snapshot.take());
     let mut txn = store.begin().unwrap();
-    txn.truncate("main", "t").unwrap();
+    txn.truncate_table("main", "t").unwrap();
     txn.commit().unwrap();
     let mut txn = store.begin().unwrap();
     txn.append("main", "t", &[batch(1000)]).unwrap();

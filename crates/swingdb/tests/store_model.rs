@@ -178,7 +178,7 @@ fn statement(rng: &mut Rng, txn: &mut WriteTxn, model: &mut Model, serial: &mut 
                 txn.drop_table("main", &name).unwrap();
                 model.remove(&name);
             } else {
-                txn.truncate("main", &name).unwrap();
+                txn.truncate_table("main", &name).unwrap();
                 there.rows.clear();
             }
         }

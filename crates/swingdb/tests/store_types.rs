@@ -275,7 +275,7 @@ fn reading_does_not_copy() {
     store.close().unwrap();
     let again = Store::open(&home.namespace, "zero").unwrap();
     let mut txn = again.begin().unwrap();
-    txn.truncate("main", "t").unwrap();
+    txn.truncate_table("main", "t").unwrap();
     txn.commit().unwrap();
     drop(again);
     assert_eq!(whole.to_data().buffers()[0].typed_data::<i64>()[99_999], 99_999);

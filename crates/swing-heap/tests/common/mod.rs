@@ -165,3 +165,20 @@ pub fn seed() -> u64 {
     let given = std::env::var("SWING_SEED").ok().and_then(|s| s.parse().ok());
     given.unwrap_or_else(|| fastrand::u64(..))
 }
+
+/// Whether plain pointers work by mappings here, with SIGSEGV, and not by `userfaultfd`.
+pub fn by_mappings() -> bool {
+    std::env::var("SWING_HEAP_POINTERS").is_ok_and(|way| way == "mappings")
+}
+
+/// Runs all other tests of the caller's file with pages of mappings.
+pub fn again_by_mappings(own_name: &str) {
+    if by_mappings() {
+        return;
+    }
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--skip", own_name])
+        .env("SWING_HEAP_POINTERS", "mappings")
+        .status();
+    assert!(status.unwrap().success());
+}

@@ -8,7 +8,7 @@
 use libc::*;
 use swing::descriptors;
 
-use super::own;
+use super::next::own;
 use crate::heap;
 
 /// Fails as a function of the C library.

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use libc::*;
 use swing_calls::{Next, strict_assert};
 
-use super::own;
+use super::next::own;
 use crate::heap;
 
 unsafe extern "C" {

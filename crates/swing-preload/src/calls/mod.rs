@@ -19,12 +19,12 @@ mod descriptors;
 mod forks;
 mod inner;
 mod last;
+mod next;
 mod signals;
 mod threads;
 mod waits;
 
-pub(crate) use forks::{lock_files, unlock_files, unlock_files_in_child};
-pub(crate) use threads::{in_child, on_other_stack};
+pub(crate) use forks::handle_forks;
 
 /// When the heap is there.
 pub(crate) fn begin() {
@@ -35,15 +35,3 @@ pub(crate) fn begin() {
     descriptors::look_up();
     swing_calls::commands::route_calls_by_number(descriptors::by_number);
 }
-
-/// The C library's own function of a name and a signature.
-macro_rules! own {
-    ($text:literal: $name:ident($($kind:ty),* $(,)?) -> $result:ty) => {{
-        static NEXT: swing_calls::Next = swing_calls::Next::new($text);
-        type Call = unsafe extern "C-unwind" fn($($kind),*) -> $result;
-        // SAFETY: the C library's function of this name has this signature.
-        unsafe { std::mem::transmute::<usize, Call>(NEXT.get()) }
-    }};
-}
-
-use own;

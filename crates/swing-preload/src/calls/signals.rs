@@ -8,7 +8,7 @@ use libc::*;
 
 use swing_calls::{strict_assert, telling_mask};
 
-use super::own;
+use super::next::own;
 use crate::heap;
 
 /// Has the C library's functions that the handler of faults calls looked up before the first fault,

@@ -7,7 +7,7 @@
 use libc::*;
 use swing::tracked::is_tracked;
 
-use super::own;
+use super::next::own;
 
 /// Makes a semaphore.
 ///

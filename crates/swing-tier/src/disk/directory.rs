@@ -6,7 +6,8 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ use rustix::fs::FlockOperation;
 use crate::arena::Arena;
 use crate::disk::held::{HeldLock, Taking};
 use crate::error::{Cause, IoError};
-use crate::io::file::{DiskFile, KeptFile};
+use crate::io::file::{DiskFile, LockState};
+use crate::io::kept::KeptFile;
 use crate::io::{Choice, Engine, Pool, PoolQueue, RingQueue, choose};
 use crate::process::{ProcessMark, random_u64};
 use crate::profile::DeviceProfile;
@@ -44,6 +46,7 @@ pub struct Directory {
     handle: KeptFile,
     choice: Choice,
     mark: ProcessMark,
+    lock: Arc<LockState>,
     pool: Mutex<Option<Arc<Pool>>>,
 }
 
@@ -67,6 +70,11 @@ impl Directory {
         let failed = |action| move |e: std::io::Error| IoError::from_os(action, path, e);
         if options.create {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+            // The system says "File exists".
+            let is_file = path.metadata().is_ok_and(|facts| !facts.is_dir());
+            if made.is_err() && is_file {
+                return Err(IoError::new("open", path, Cause::Os(libc::ENOTDIR)));
+            }
             made.map_err(failed("create"))?;
             // Its name in the parent has to outlive a power cut, too.
             if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
@@ -80,8 +88,9 @@ impl Directory {
         }
         let choice = decide(options.engine, &handle, &path)?;
         let mark = ProcessMark::current();
-        let handle = KeptFile::new(handle);
-        Ok(Directory { path, handle, choice, mark, pool: Mutex::new(None) })
+        let handle = KeptFile::new(handle, Some(&path));
+        let lock = Arc::new(LockState::default());
+        Ok(Directory { path, handle, choice, mark, lock, pool: Mutex::new(None) })
     }
 
     /// What moves the bytes, and why.
@@ -93,7 +102,20 @@ impl Directory {
         if self.mark.is_stale() {
             return Err(IoError::new(action, path, Cause::Forked));
         }
+        if self.lock.is_lost() {
+            return Err(IoError::new(action, path, Cause::Closed));
+        }
         Ok(())
+    }
+
+    /// The directory's descriptor, for one call.
+    fn here(&self, action: &'static str) -> IoResult<BorrowedFd<'_>> {
+        let closed = || IoError::new(action, &self.path, Cause::Closed);
+        self.handle.here(true).ok_or_else(closed)
+    }
+
+    fn disk_file(&self, file: File, path: PathBuf) -> DiskFile {
+        DiskFile::new(file, path, self.lock.clone())
     }
 
     fn flags(&self) -> i32 {
@@ -140,7 +162,7 @@ impl Directory {
         let path = self.path.join(&name);
         let file = self.create_file(&path)?;
         self.remove(&name)?;
-        Ok(Arc::new(DiskFile::new(file, path).aligned(self.choice.align_bytes)))
+        Ok(Arc::new(self.disk_file(file, path).aligned(self.choice.align_bytes)))
     }
 
     fn create_file(&self, path: &Path) -> IoResult<File> {
@@ -157,6 +179,11 @@ impl Directory {
 }
 
 impl Directory {
+    fn hold(&self, mut lock: HeldLock) -> Locked {
+        lock.tell(&self.lock);
+        Locked::Held(Box::new(lock))
+    }
+
     /// Takes the lock of that name, if nobody holds it at this moment.
     fn try_lock(&self, name: &str, exclusive: bool) -> IoResult<Locked> {
         let path = self.path.join(name);
@@ -173,7 +200,7 @@ impl Directory {
             Ok(file) => file,
             // Nobody has written here since the lock file went, or ever.
             Err(error) if !exclusive && error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Locked::Held(Box::new(())));
+                return Ok(Locked::Held(Box::new(self.lock.note(true, None))));
             }
             Err(error) => return Err(failed(error)),
         };
@@ -196,9 +223,9 @@ impl Directory {
             let _ = file.set_len(0);
             let _ = file.rewind().and_then(|()| write!(file, "{}", std::process::id()));
             let again = || OpenOptions::new().read(true).open(&path).ok();
-            return Ok(Locked::Held(Box::new(HeldLock::exclusive(file, again))));
+            return Ok(self.hold(HeldLock::exclusive(file, again)));
         }
-        Ok(Locked::Held(Box::new(HeldLock::shared(file))))
+        Ok(self.hold(HeldLock::shared(file)))
     }
 }
 
@@ -208,16 +235,16 @@ impl Storage for Directory {
     }
 
     fn foreign_owner(&self) -> IoResult<Option<u32>> {
-        let facts =
-            self.handle.metadata().map_err(|e| IoError::from_os("examine", &self.path, e))?;
+        let facts = rustix::fs::fstat(self.here("examine")?)
+            .map_err(|e| IoError::from_os("examine", &self.path, e))?;
         let us = rustix::process::geteuid().as_raw();
-        Ok(Some(facts.uid()).filter(|&owner| owner != us))
+        Ok(Some(facts.st_uid).filter(|&owner| owner != us))
     }
 
     fn create(&self, name: &str) -> IoResult<FileRef> {
         let path = self.path.join(name);
         let file = self.create_file(&path)?;
-        Ok(Arc::new(DiskFile::new(file, path)))
+        Ok(Arc::new(self.disk_file(file, path)))
     }
 
     fn open(&self, name: &str, access: Access) -> IoResult<Option<FileRef>> {
@@ -229,7 +256,7 @@ impl Storage for Directory {
         let opened =
             OpenOptions::new().read(true).write(write).custom_flags(self.flags()).open(&path);
         match opened {
-            Ok(file) => Ok(Some(Arc::new(DiskFile::new(file, path)))),
+            Ok(file) => Ok(Some(Arc::new(self.disk_file(file, path)))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(IoError::from_os("open", &path, error)),
         }
@@ -259,7 +286,8 @@ impl Storage for Directory {
 
     fn sync_directory(&self) -> IoResult<()> {
         self.ours("sync", &self.path)?;
-        self.handle.sync_all().map_err(|e| IoError::from_os("sync", &self.path, e))
+        let synced = rustix::fs::fsync(self.here("sync")?);
+        synced.map_err(|e| IoError::from_os("sync", &self.path, e))
     }
 
     fn lock(&self, name: &str, exclusive: bool) -> IoResult<Locked> {
@@ -290,7 +318,8 @@ impl Storage for Directory {
                 // Later rings may be refused for want of memory or descriptors, or by a filter of
                 // system calls that came since; threads are not.
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE) => {}
+                    // Busy: the thread has too many rings.
+                    Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::EBUSY) => {}
                     Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {}
                     _ => return Err(failed(error)),
                 },

@@ -4,12 +4,16 @@
 //! a program forks inherits the descriptor, and would hold the lock as long as it lives. A mapping
 //! is a reference too, and one that a child need not get: so the locked file is mapped, without
 //! access and not for children, and its descriptor closed. Overlay file systems map another file
-//! than was opened; there the descriptor stays, as it does for a lock that is shared.
+//! than was opened; there the descriptor stays.
+//!
+//! A shared lock is also the children's, who go on reading. So its descriptor stays, beside a
+//! mapping for this process: the program may close descriptors that it did not open.
 //!
 //! Between the lock and the closing of its descriptor, forks wait ([`Taking`]).
 
 use std::fs::File;
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,63 +21,95 @@ use rustix::fs::FlockOperation;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::disk::gate::Gate;
+use crate::io::file::{LockNote, LockState};
+use crate::io::kept::KeptFile;
 use crate::process::ProcessMark;
 
 /// What is mapped.
 const LEN: usize = 4096;
+/// `OVERLAYFS_SUPER_MAGIC`.
+const OVERLAY: i128 = 0x794c_7630;
+
+/// A mapping of a locked file, not for children.
+#[derive(Debug)]
+struct Mapped(usize, ProcessMark);
+
+impl Mapped {
+    fn new(file: &File) -> Option<Self> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nothing.
+        let mapped = unsafe {
+            rustix::mm::mmap(null_mut(), LEN, ProtFlags::empty(), MapFlags::SHARED, file, 0)
+        };
+        let address = mapped.ok()?;
+        let mapping = Mapped(address as usize, ProcessMark::current());
+        // SAFETY: the mapping was just made, and nobody else knows it.
+        unsafe { rustix::mm::madvise(address, LEN, Advice::LinuxDontFork) }.ok()?;
+        Some(mapping)
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // A forked child has nothing there, or something of its own.
+        if !self.1.is_stale() {
+            // SAFETY: the mapping was made by `new`, in this process, and is unmapped once.
+            let _ = unsafe { rustix::mm::munmap(self.0 as *mut _, LEN) };
+        }
+    }
+}
 
 /// A held lock; given up when dropped.
 #[derive(Debug)]
-pub(crate) enum HeldLock {
-    /// By a mapping at this address, of this process.
-    Mapped(usize, ProcessMark),
-    /// By a descriptor, opened by this process.
-    Open(File, ProcessMark),
+pub(crate) struct HeldLock {
+    mapped: Option<Mapped>,
+    open: Option<Arc<KeptFile>>,
+    mark: ProcessMark,
+    /// That the directory knows of it.
+    note: Option<LockNote>,
 }
 
 impl HeldLock {
+    fn new(mapped: Option<Mapped>, open: Option<File>) -> Self {
+        let open = open.map(|file| Arc::new(KeptFile::new(file, None)));
+        HeldLock { mapped, open, mark: ProcessMark::current(), note: None }
+    }
+
     /// Holds the shared lock that `file` has.
     pub(crate) fn shared(file: File) -> Self {
-        HeldLock::Open(file, ProcessMark::current())
+        // Others may have the lock, too, so whether a mapping holds it cannot be tried here.
+        let is_overlay =
+            rustix::fs::fstatfs(&file).is_ok_and(|fs| i128::from(fs.f_type) == OVERLAY);
+        let mapped = Mapped::new(&file).filter(|_| !is_overlay);
+        Self::new(mapped, Some(file))
     }
 
     /// Holds the exclusive lock that `file` has; `again` opens the same file.
     pub(crate) fn exclusive(file: File, again: impl FnOnce() -> Option<File>) -> Self {
-        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nothing.
-        let mapped = unsafe {
-            rustix::mm::mmap(null_mut(), LEN, ProtFlags::empty(), MapFlags::SHARED, &file, 0)
-        };
-        let mark = ProcessMark::current();
-        let Ok(address) = mapped else { return HeldLock::Open(file, mark) };
-        let mapping = HeldLock::Mapped(address as usize, mark);
-        // SAFETY: the mapping was just made, and nobody else knows it.
-        let private = unsafe { rustix::mm::madvise(address, LEN, Advice::LinuxDontFork) };
-        let Some(other) = again().filter(|_| private.is_ok()) else {
-            return HeldLock::Open(file, mark);
-        };
+        let Some(mapped) = Mapped::new(&file) else { return Self::new(None, Some(file)) };
+        let Some(other) = again() else { return Self::new(None, Some(file)) };
         drop(file);
         match rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive) {
             // The mapping does not hold it. Nobody had a chance to take it that is not told so.
-            Ok(()) => HeldLock::Open(other, mark),
-            Err(_) => mapping,
+            Ok(()) => Self::new(None, Some(other)),
+            Err(_) => Self::new(Some(mapped), None),
         }
+    }
+
+    /// Tells those who change files how the lock is held: by a mapping it stays, whatever happens
+    /// to descriptors.
+    pub(crate) fn tell(&mut self, state: &Arc<LockState>) {
+        self.note = Some(state.note(self.mapped.is_some(), self.open.as_ref()));
     }
 }
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        match self {
-            // A forked child has nothing there, or something of its own.
-            HeldLock::Mapped(address, mark) if !mark.is_stale() => {
-                // SAFETY: the mapping was made by `exclusive`, in this process, and is unmapped
-                // once.
-                let _ = unsafe { rustix::mm::munmap(*address as *mut _, LEN) };
-            }
-            // Also for the children that have inherited the descriptor.
-            HeldLock::Open(file, mark) if !mark.is_stale() => {
-                let _ = rustix::fs::flock(&*file, FlockOperation::Unlock);
-            }
-            HeldLock::Mapped(..) | HeldLock::Open(..) => {}
+        // First: when others may write, no lost file is opened again.
+        drop(self.note.take());
+        // Also for the children that have inherited the descriptor.
+        let ours = self.open.as_ref().filter(|_| !self.mark.is_stale());
+        if let Some(file) = ours.and_then(|file| file.here(false)) {
+            let _ = rustix::fs::flock(file, FlockOperation::Unlock);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::arena::{Arena, IoBuffer};
 use crate::error::Cause;
-use crate::io::progress::{checked, failure};
+use crate::io::progress::{check, failure};
 use crate::process::ProcessMark;
 use crate::storage::{Completion, Request};
 
@@ -59,7 +59,7 @@ impl Admission {
         let refusal = if self.is_stale() {
             Some(failure(&request, Cause::Forked))
         } else {
-            checked(&request).err()
+            check(&request).err()
         };
         let Some(error) = refusal else { return Some(request) };
         let Request { tag, buffer, .. } = request;

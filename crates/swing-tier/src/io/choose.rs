@@ -10,7 +10,7 @@ use std::fs::File;
 
 use rustix::fs::{AtFlags, StatxFlags};
 
-use crate::io::ring::new_ring;
+use crate::io::uring::Ring;
 use crate::units::UNIT_BYTES;
 
 /// What moves bytes between files and memory.
@@ -55,7 +55,8 @@ pub(crate) fn choose(wanted: Engine, file: &File) -> std::io::Result<Choice> {
     let align_bytes = align.unwrap_or(UNIT_BYTES as u32);
     let ring = match wanted {
         Engine::Threads => None,
-        _ => Some(new_ring(2).map(drop)),
+        // SAFETY: no buffer is registered.
+        _ => Some(unsafe { Ring::new(2, None) }.map(drop)),
     };
     let (engine, why) = match (wanted, ring) {
         (Engine::Ring, Some(Err(error))) => return Err(error),
@@ -95,6 +96,7 @@ fn refusal(error: &std::io::Error) -> String {
         },
         Some(libc::ENOSYS) => "the kernel or a seccomp filter has no io_uring".to_owned(),
         Some(libc::EINVAL) => "the kernel's io_uring is too old (6.1 is needed)".to_owned(),
+        Some(libc::EBUSY) => "the thread has too many registered rings of its own".to_owned(),
         Some(libc::ENOMEM) => "the limit on locked memory leaves no room for a ring".to_owned(),
         _ => format!("io_uring cannot be set up: {error}"),
     }

@@ -4,9 +4,11 @@
 mod admission;
 mod choose;
 pub(crate) mod file;
+pub(crate) mod kept;
 mod pool;
 mod progress;
 mod ring;
+mod uring;
 
 pub(crate) use choose::choose;
 pub use choose::{Choice, Engine};

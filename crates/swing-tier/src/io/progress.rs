@@ -1,11 +1,11 @@
 //! What becomes of a request after the device has moved some of its bytes; the same for both back
 //! ends.
 
-use std::os::unix::fs::FileExt;
+use std::os::fd::BorrowedFd;
 
 use crate::error::{Cause, IoError};
 use crate::io::file::DiskFile;
-use crate::storage::{Direction, IoResult, Request};
+use crate::storage::{Direction, FileRef, IoResult, Request};
 use crate::units::UNIT_BYTES;
 
 /// How often a request may be interrupted or come back short before it counts as failed.
@@ -77,18 +77,14 @@ impl Moving {
             let range = from..from + len as usize;
             let request = &mut self.request;
             let holder = request.file.clone();
-            // Queues admit files of the real file system only.
-            let Some(file) = holder.as_any().downcast_ref::<DiskFile>() else {
-                return Err(failure(request, Cause::Os(libc::EINVAL)));
-            };
-            let file = file.as_file();
+            let file = located(request, &holder)?;
             let result = match request.direction {
-                Direction::Read => file.read_at(&mut request.buffer[range], offset),
-                Direction::Write => file.write_at(&request.buffer[range], offset),
+                Direction::Read => rustix::io::pread(file, &mut request.buffer[range], offset),
+                Direction::Write => rustix::io::pwrite(file, &request.buffer[range], offset),
             };
             let answer = match result {
                 Ok(moved) => i32::try_from(moved).unwrap_or(i32::MAX),
-                Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+                Err(error) => -error.raw_os_error(),
             };
             if let Next::Ended(result) = self.answer(answer) {
                 return result;
@@ -97,19 +93,31 @@ impl Moving {
     }
 }
 
-/// The error of a request, with its file and place.
-pub(crate) fn failure(request: &Request, cause: Cause) -> IoError {
-    let action = match request.direction {
+fn action(request: &Request) -> &'static str {
+    match request.direction {
         Direction::Read => "read",
         Direction::Write => "write",
-    };
-    IoError::new(action, request.file.path(), cause).at(request.offset, u64::from(request.len))
+    }
 }
 
-/// The request's file as one of this file system's; `EINVAL` for a file of another storage, or a
-/// request that is not whole units or longer than its buffer; `EFBIG` for a write beyond the limit
-/// of this process.
-pub(crate) fn checked(request: &Request) -> Result<&DiskFile, IoError> {
+/// The error of a request, with its file and place.
+pub(crate) fn failure(request: &Request, cause: Cause) -> IoError {
+    IoError::new(action(request), request.file.path(), cause)
+        .at(request.offset, u64::from(request.len))
+}
+
+/// The descriptor of the file of a request, for one call.
+pub(crate) fn located<'a>(request: &Request, file: &'a FileRef) -> IoResult<BorrowedFd<'a>> {
+    // Queues admit files of the real file system only.
+    let Some(file) = file.as_any().downcast_ref::<DiskFile>() else {
+        return Err(failure(request, Cause::Os(libc::EINVAL)));
+    };
+    file.here(action(request)).map_err(|e| e.at(request.offset, u64::from(request.len)))
+}
+
+/// `EINVAL` for a file of another storage, or a request that is not whole units or longer than its
+/// buffer; `EFBIG` for a write beyond the limit of this process.
+pub(crate) fn check(request: &Request) -> IoResult<()> {
     let whole = |align: u64| {
         request.offset.is_multiple_of(align)
             && u64::from(request.len).is_multiple_of(align)
@@ -120,11 +128,10 @@ pub(crate) fn checked(request: &Request) -> Result<&DiskFile, IoError> {
         Some(file) if whole(file.align()) => {
             if request.direction == Direction::Write {
                 let (offset, len) = (request.offset, u64::from(request.len));
-                file.check_here("write").map_err(|e| e.at(offset, len))?;
                 file.check_reach(offset.saturating_add(len), "write")
                     .map_err(|e| e.at(offset, len))?;
             }
-            Ok(file)
+            Ok(())
         }
         _ => Err(failure(request, Cause::Os(libc::EINVAL))),
     }

@@ -1,174 +1,224 @@
 //! io_uring: one ring a worker, direct I/O, registered buffers.
 //!
-//! The ring is made with `SINGLE_ISSUER` and `DEFER_TASKRUN`: one thread submits and reaps, and the
-//! kernel does its part of a completion inside that thread's own calls. No `SQPOLL` (it costs a
-//! processor), no `IOPOLL` (virtual disks refuse it).
+//! The ring ([`Ring`]) is made with `SINGLE_ISSUER` and `DEFER_TASKRUN`: one thread submits and
+//! reaps, and the kernel does its part of a completion inside that thread's own calls. No `SQPOLL`
+//! (it costs a processor), no `IOPOLL` (virtual disks refuse it).
 //!
 //! **Who owns a buffer.** A request in flight lies in `slots`, which only a completion empties
-//! (INV-TIER-1). Dropping the queue waits for all completions; if waiting itself fails, the slots
-//! are leaked, so the memory stays the kernel's. A queue that was forgotten (`mem::forget`) leaks
-//! both.
+//! (INV-TIER-1). Dropping the queue waits for all completions. A queue that was forgotten
+//! (`mem::forget`) leaks its slots and the ring.
 //!
-//! **A ring that is forbidden later.** A program may give itself a filter of system calls after the
-//! ring was made. Then the kernel has not seen what still lies in the submission queue, and this
-//! thread moves those bytes itself, as it does for all later requests. The same goes for a ring
-//! whose descriptor the program has closed with others; what has its number since is not closed.
+//! **A ring that is refused later.** A program may give itself a filter of system calls after the
+//! ring was made. From then on this thread moves all bytes itself. Requests that the kernel has not
+//! seen are simply moved. Of those that it has, nobody can say when they end, so their buffers stay
+//! the kernel's for ever, with the whole arena; the request goes on with a copy, and a late write
+//! of the kernel's writes the same bytes to the same place.
+//!
+//! **Descriptors.** The ring has none. The number of a request's file is looked up and compared in
+//! the same call that hands the request to the kernel; what the kernel leaves in the queue is taken
+//! out again.
 //!
 //! **Registration** pins the arena once, and spares each request the look-up of its pages. Where
 //! the limit on locked memory forbids it (`ENOMEM`), requests name plain addresses instead.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-
-use io_uring::{IoUring, opcode, squeue, types};
+use std::time::Duration;
 
 use crate::arena::{Arena, IoBuffer};
 use crate::io::admission::Admission;
-use crate::io::progress::{Moving, Next, checked};
-use crate::storage::{Completion, Direction, IoResult, Queue, Request};
+use crate::io::progress::{Moving, Next, located};
+use crate::io::uring::{Bytes, Entry, Ring};
+use crate::storage::{Completion, Direction, FileRef, IoResult, Queue, Request};
 
-/// Makes a ring as this crate uses it.
-pub(crate) fn new_ring(depth: u32) -> std::io::Result<IoUring> {
-    IoUring::builder().dontfork().setup_single_issuer().setup_defer_taskrun().build(depth)
+/// How often in a row the kernel may have no memory for a request; then the ring counts as refused.
+const MAX_BUSY: u32 = 1000;
+/// How long between two of these.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+
+/// A request in flight.
+struct Slot {
+    moving: Moving,
+    /// The kernel has it: its buffer may change at any time.
+    with_kernel: bool,
 }
 
 /// One worker's queue on a ring of its own.
 pub(crate) struct RingQueue {
-    ring: ManuallyDrop<IoUring>,
+    ring: ManuallyDrop<Ring>,
     /// Has the arena, so its memory stays as long as the ring.
     admission: Admission,
     /// Whether the arena is registered with the ring, as its buffer 0.
     registered: bool,
-    slots: ManuallyDrop<Vec<Option<Moving>>>,
+    slots: ManuallyDrop<Vec<Option<Slot>>>,
     free: Vec<usize>,
+    /// Slots that the kernel has not seen, in order.
+    waiting: VecDeque<usize>,
+    /// Slots that are just being handed over; kept for its memory.
+    handed: Vec<usize>,
+    with_kernel: usize,
     /// The kernel takes no more entries: requests are moved by this thread.
-    forbidden: bool,
+    refused: bool,
 }
 
 impl RingQueue {
     /// A ring of this depth over the arena.
     pub(crate) fn new(arena: Arc<Arena>, depth: u32) -> std::io::Result<Self> {
-        let ring = new_ring(depth)?;
         // SAFETY: the arena's memory stays mapped as long as the ring: `self` holds the arena by
         // its admission, and the ring is dropped first, or never.
-        let registered = unsafe { ring.submitter().register_buffers(&[arena.as_iovec()]) }.is_ok();
+        let (ring, registered) = unsafe { Ring::new(depth, Some(arena.as_iovec())) }?;
         Ok(RingQueue {
             ring: ManuallyDrop::new(ring),
             admission: Admission::new(arena, depth),
             registered,
             slots: ManuallyDrop::new((0..depth).map(|_| None).collect()),
             free: (0..depth as usize).rev().collect(),
-            forbidden: false,
+            waiting: VecDeque::with_capacity(depth as usize),
+            handed: Vec::with_capacity(depth as usize),
+            with_kernel: 0,
+            refused: false,
         })
     }
 
-    /// Writes the entry of the slot's rest into the submission queue.
-    fn push(&mut self, slot: usize) -> IoResult<()> {
-        let Some(moving) = self.slots[slot].as_mut() else { return Ok(()) };
-        let fd = types::Fd(checked(&moving.request)?.as_file().as_raw_fd());
-        let (offset, len) = moving.rest();
-        let done = moving.done as usize;
-        // SAFETY: `done` is less than the request's length, which is at most the buffer's.
-        let address = unsafe { moving.request.buffer.address().add(done) };
-        let entry = match (moving.request.direction, self.registered) {
-            (Direction::Read, true) => {
-                opcode::ReadFixed::new(fd, address, len, 0).offset(offset).build()
-            }
-            (Direction::Read, false) => opcode::Read::new(fd, address, len).offset(offset).build(),
-            (Direction::Write, true) => {
-                opcode::WriteFixed::new(fd, address, len, 0).offset(offset).build()
-            }
-            (Direction::Write, false) => {
-                opcode::Write::new(fd, address, len).offset(offset).build()
+    /// What the kernel is asked for: the rest of a slot's request. `last` is the file before, whose
+    /// number was looked at in the same call.
+    fn entry(
+        slot: &mut Slot,
+        number: usize,
+        registered: bool,
+        last: &mut Option<(FileRef, RawFd)>,
+    ) -> IoResult<Entry> {
+        let (offset, len) = slot.moving.rest();
+        let done = slot.moving.done as usize;
+        let request = &mut slot.moving.request;
+        let file = match last {
+            Some((file, number)) if Arc::ptr_eq(file, &request.file) => *number,
+            _ => {
+                let number = located(request, &request.file)?.as_raw_fd();
+                *last = Some((request.file.clone(), number));
+                number
             }
         };
-        self.enqueue(&entry.user_data(slot as u64));
-        Ok(())
+        // SAFETY: `done` is less than the request's length, which is at most the buffer's.
+        let address = unsafe { request.buffer.address().add(done) };
+        let bytes = Bytes { address, len, registered };
+        Ok(match request.direction {
+            Direction::Read => Entry::read(file, offset, bytes, number as u64),
+            Direction::Write => Entry::write(file, offset, bytes, number as u64),
+        })
     }
 
-    fn enqueue(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the entry's file and buffer are held by a slot until its completion
-        // (INV-TIER-1).
-        while unsafe { self.ring.submission().push(entry) }.is_err() {
-            // Full only if entries of interrupted requests came on top; the kernel takes them.
-            let _ = self.ring.submit();
+    /// Hands what waits to the kernel, and waits for so many answers of those that it has.
+    fn enter(&mut self, wait: u32) -> std::io::Result<()> {
+        let mut last = None;
+        self.handed.clear();
+        while let Some(number) = self.waiting.pop_front() {
+            let Some(slot) = &mut self.slots[number] else { continue };
+            match Self::entry(slot, number, self.registered, &mut last) {
+                // SAFETY: the entry's buffer is held by its slot until the completion (INV-TIER-1).
+                Ok(entry) if unsafe { self.ring.push(&entry) } => self.handed.push(number),
+                Ok(_) => {
+                    self.waiting.push_front(number);
+                    break;
+                }
+                Err(error) => {
+                    let ended = self.end(number, Err(error));
+                    ended.into_iter().for_each(|ended| self.admission.refuse(ended));
+                }
+            }
         }
+        let wait = wait.min((self.with_kernel + self.handed.len()) as u32);
+        if wait == 0 && self.handed.is_empty() {
+            return Ok(());
+        }
+        let (result, left) = self.ring.enter(wait);
+        let seen = self.handed.len().saturating_sub(left as usize);
+        for number in self.handed.drain(seen..).rev() {
+            self.waiting.push_front(number);
+        }
+        for &number in &self.handed {
+            self.slots[number].iter_mut().for_each(|slot| slot.with_kernel = true);
+        }
+        self.with_kernel += seen;
+        result
     }
 
     /// Ends the request of a slot.
-    fn end(&mut self, slot: usize, result: IoResult<()>) -> Option<Completion> {
-        let moving = self.slots[slot].take()?;
-        self.free.push(slot);
-        let Request { tag, buffer, .. } = moving.request;
+    fn end(&mut self, number: usize, result: IoResult<()>) -> Option<Completion> {
+        let slot = self.slots[number].take()?;
+        self.free.push(number);
+        let Request { tag, buffer, .. } = slot.moving.request;
         Some(Completion { tag, buffer, result })
     }
 
     /// The next completion that is there already.
     fn reap(&mut self) -> Option<Completion> {
         loop {
-            let entry = self.ring.completion().next()?;
-            let slot = entry.user_data() as usize;
-            let next = self.slots.get_mut(slot)?.as_mut()?.answer(entry.result());
-            let result = match next {
-                Next::Ended(result) => result,
-                Next::Again => match self.push(slot) {
-                    Ok(()) => continue,
-                    Err(error) => Err(error),
-                },
-            };
-            return self.end(slot, result);
+            let (number, answer) = self.ring.next()?;
+            let number = number as usize;
+            let slot = self.slots.get_mut(number)?.as_mut()?;
+            slot.with_kernel = false;
+            self.with_kernel -= 1;
+            match slot.moving.answer(answer) {
+                Next::Ended(result) => return self.end(number, result),
+                Next::Again => self.waiting.push_back(number),
+            }
         }
     }
 
-    /// Waits for the next completion; the error is that of the call that waits.
-    fn next(&mut self) -> Result<Option<Completion>, std::io::Error> {
-        if let Some(refused) = self.admission.next_refused() {
-            return Ok(Some(refused));
-        }
+    /// Waits for the next completion.
+    fn next(&mut self) -> Option<Completion> {
+        let mut busy = 0;
         while self.in_flight() > 0 {
-            if self.forbidden {
-                return Ok(self.move_one().map(|done| self.admission.hand_out(done)));
+            if let Some(refused) = self.admission.next_refused() {
+                return Some(refused);
+            }
+            if self.refused {
+                return self.move_one().map(|done| self.admission.hand_out(done));
             }
             if let Some(completion) = self.reap() {
-                return Ok(Some(self.admission.hand_out(completion)));
+                return Some(self.admission.hand_out(completion));
             }
-            match self.ring.submit_and_wait(1) {
-                Ok(_) => {}
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => std::thread::yield_now(),
-                    Some(
-                        libc::EPERM | libc::EACCES | libc::ENOSYS // Forbidden.
-                        | libc::EBADF | libc::EOPNOTSUPP | libc::ENXIO, // Closed by the program.
-                    ) if self.is_all_ours() => self.forbidden = true,
-                    _ => return Err(error),
-                },
+            let Err(error) = self.enter(1) else { continue };
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN | libc::EBUSY) if busy < MAX_BUSY => {
+                    busy += 1;
+                    std::thread::sleep(BUSY_PAUSE);
+                }
+                _ => self.give_ring_up(),
             }
         }
-        Ok(None)
+        None
     }
 }
 
 impl RingQueue {
-    /// Whether the kernel has seen none of the requests in flight: their entries lie in the
-    /// submission queue still, all of them.
-    fn is_all_ours(&mut self) -> bool {
-        let waiting = self.ring.submission().len();
-        waiting == self.slots.iter().flatten().count()
-    }
-
-    /// Whether the ring's number still belongs to a ring. The program may have closed it.
-    fn is_open(&self) -> bool {
-        let link = std::fs::read_link(format!("/proc/self/fd/{}", self.ring.as_raw_fd()));
-        link.is_ok_and(|link| link.as_os_str() == "anon_inode:[io_uring]")
+    /// The kernel takes no more requests of this ring, and nobody can say when those end that it
+    /// has.
+    fn give_ring_up(&mut self) {
+        self.refused = true;
+        self.waiting.clear();
+        for slot in self.slots.iter_mut().flatten().filter(|slot| slot.with_kernel) {
+            let buffer = &mut slot.moving.request.buffer;
+            let mut copy = buffer.replacement();
+            if slot.moving.request.direction == Direction::Write {
+                copy.copy_from_slice(buffer);
+            }
+            // The memory is the kernel's from now on, and the arena stays.
+            std::mem::forget(std::mem::replace(buffer, copy));
+            (slot.moving.done, slot.with_kernel) = (0, false);
+        }
     }
 
     /// Moves the bytes of a request in flight, without the ring.
     fn move_one(&mut self) -> Option<Completion> {
-        let slot = self.slots.iter().position(Option::is_some)?;
-        let result = self.slots[slot].as_mut()?.run();
-        self.end(slot, result)
+        let number = self.slots.iter().position(Option::is_some)?;
+        let result = self.slots[number].as_mut()?.moving.run();
+        self.end(number, result)
     }
 }
 
@@ -193,20 +243,14 @@ impl Queue for RingQueue {
         let Some(request) = self.admission.admit(request) else { return };
         // As many slots as the depth, so one is free.
         let Some(slot) = self.free.pop() else { return };
-        self.slots[slot] = Some(Moving::new(request));
-        if self.forbidden {
-            return;
-        }
-        if let Err(error) = self.push(slot)
-            && let Some(ended) = self.end(slot, Err(error))
-        {
-            self.admission.refuse(ended);
-        }
+        self.slots[slot] = Some(Slot { moving: Moving::new(request), with_kernel: false });
+        self.waiting.push_back(slot);
     }
 
     fn start(&mut self) {
-        if !self.admission.is_stale() && !self.forbidden {
-            let _ = self.ring.submit();
+        if !self.admission.is_stale() && !self.refused {
+            // What fails shows when somebody waits.
+            let _ = self.enter(0);
         }
     }
 
@@ -214,17 +258,12 @@ impl Queue for RingQueue {
         if self.admission.is_stale() {
             return self.admission.next_refused();
         }
-        match self.next() {
-            Ok(completion) => completion,
-            // The ring is a valid descriptor of this thread, so the call fails only if the kernel
-            // has lost it. Whether the requests ended nobody can say: going on could corrupt.
-            Err(error) => panic!("io_uring stopped working: {error}"),
-        }
+        self.next()
     }
 
     fn describe(&self) -> String {
-        if self.forbidden {
-            return "pread and pwrite, since io_uring was forbidden or closed".to_owned();
+        if self.refused {
+            return "pread and pwrite, since io_uring was forbidden".to_owned();
         }
         let how = if self.registered { "registered buffers" } else { "unregistered buffers" };
         format!("io_uring, {how}")
@@ -233,29 +272,15 @@ impl Queue for RingQueue {
 
 impl Drop for RingQueue {
     fn drop(&mut self) {
+        // A forked child has neither the ring's memory nor the arena's.
         if self.admission.is_stale() {
-            // The ring's memory is not mapped here (`dontfork`), so it must not be unmapped.
-            if self.is_open() {
-                // SAFETY: the child's copy of the descriptor; nothing uses it afterwards.
-                unsafe { libc::close(self.ring.as_raw_fd()) };
-            }
             return;
         }
-        loop {
-            match self.next() {
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                // The kernel may still use the buffers: leak the slots that own them, and the ring.
-                Err(_) => return,
-            }
-        }
-        let is_open = self.is_open();
-        // SAFETY: neither is used afterwards; no request is in flight. A ring whose number belongs
-        // to something else is leaked, since dropping it would close that.
+        while self.next().is_some() {}
+        // SAFETY: neither is used afterwards. No request is in flight, or the kernel has refused:
+        // then what it still works on is memory that stays.
         unsafe {
-            if is_open {
-                ManuallyDrop::drop(&mut self.ring);
-            }
+            ManuallyDrop::drop(&mut self.ring);
             ManuallyDrop::drop(&mut self.slots);
         }
     }

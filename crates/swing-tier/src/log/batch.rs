@@ -5,7 +5,7 @@
 //! records are cut into blocks of 512 KiB and written at once, several in flight.
 
 use crate::error::{CommitError, Fault};
-use crate::log::files::WriterClaim;
+use crate::log::files::{WriterClaim, lock};
 use crate::log::format::{MAX_PAYLOAD_BYTES, Piece};
 use crate::log::shared::Shared;
 use crate::log::state::{MAX_NAME_BYTES, MAX_ROOT_BYTES};
@@ -55,6 +55,8 @@ pub(crate) struct Changes {
     /// The bytes that `Target::Inside` means.
     pub(crate) small: Vec<u8>,
     pub(crate) claims: Vec<WriterClaim>,
+    /// May take the spare room of a full disk, whatever it adds.
+    pub(crate) uses_spare: bool,
 }
 
 /// Changes to a log that become visible, and durable, together.
@@ -93,6 +95,12 @@ impl<'a> Batch<'a> {
         Ok(Batch { shared, writer, changes: Changes::default() })
     }
 
+    /// The same, which may take the spare room of a full disk.
+    pub(crate) fn with_spare(mut self, uses_spare: bool) -> Self {
+        self.changes.uses_spare = uses_spare;
+        self
+    }
+
     /// Adds a record. Its bytes may go to the disk at once; it is visible after the commit.
     ///
     /// # Errors
@@ -110,7 +118,7 @@ impl<'a> Batch<'a> {
         } else {
             let mut pieces = Vec::with_capacity(bytes.len() / MAX_PAYLOAD_BYTES as usize + 1);
             for part in bytes.chunks(MAX_PAYLOAD_BYTES as usize) {
-                let place = self.writer.write(&self.shared.files, part)?;
+                let place = self.write(part)?;
                 let cut = self.shared.options.stripe().cut(0, part.len());
                 let piece = |(from, len)| place.piece(&part[from..from + len], from as u64);
                 pieces.extend(cut.map(piece).map(Target::At));
@@ -168,6 +176,7 @@ impl<'a> Batch<'a> {
     /// After any error but [`CommitError::Unknown`] nothing has changed, now and after a crash.
     pub fn commit(mut self) -> Result<Epoch, CommitError> {
         if self.changes.small.len() > INLINE_BYTES {
+            self.changes.uses_spare = self.changes.makes_room(self.shared);
             self.flush()?;
         }
         self.changes.claims = self.writer.finish()?;
@@ -185,7 +194,7 @@ impl<'a> Batch<'a> {
         let to = if bytes.len() <= small {
             Target::Inside { from: self.keep(bytes)?, len: bytes.len() }
         } else {
-            let place = self.writer.write(&self.shared.files, bytes)?;
+            let place = self.write(bytes)?;
             Target::At(place.piece(bytes, 0))
         };
         self.changes.moving.push(Moving { id, index, old, to });
@@ -218,14 +227,36 @@ impl<'a> Batch<'a> {
     /// Writes the buffer of small records as a block.
     fn flush(&mut self) -> Result<(), CommitError> {
         if !self.changes.small.is_empty() {
-            let place = self.writer.write(&self.shared.files, &self.changes.small)?;
-            self.changes.settle(&place);
+            let small = std::mem::take(&mut self.changes.small);
+            let written = self.write(&small);
+            self.changes.small = small;
+            self.changes.settle(&written?);
         }
         Ok(())
+    }
+
+    /// Puts a block on its way, on a full disk in room that could be had.
+    fn write(&mut self, payload: &[u8]) -> Result<PayloadLocation, CommitError> {
+        let (shared, writer) = (self.shared, &mut self.writer);
+        shared.with_room_beside(self.changes.uses_spare, || writer.write(&shared.files, payload))
     }
 }
 
 impl Changes {
+    /// Whether they free as many bytes as they add, or may take the spare room anyhow.
+    pub(crate) fn makes_room(&self, shared: &Shared) -> bool {
+        let live = lock(&shared.live);
+        let entries = self.freed.iter().filter_map(|id| live.state.records.get(id));
+        let freed: u64 = entries.map(|entry| entry.len()).sum();
+        let pieces = self.added.iter().flat_map(|added| &added.pieces);
+        let written = pieces.map(|piece| match piece {
+            Target::At(piece) => u64::from(piece.len),
+            Target::Inside { .. } => 0,
+        });
+        let added = written.sum::<u64>() + self.small.len() as u64;
+        self.uses_spare || (freed > 0 && freed >= added)
+    }
+
     /// The buffer of small records lies at `place` now: what pointed into it points there.
     pub(crate) fn settle(&mut self, place: &PayloadLocation) {
         let small = std::mem::take(&mut self.small);

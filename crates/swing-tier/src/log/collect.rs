@@ -12,11 +12,10 @@
 //! (INV-TIER-8).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::error::CommitError;
 use crate::log::batch::Batch;
-use crate::log::files::{LogFile, Usage, lock};
+use crate::log::files::{Usage, lock};
 use crate::log::format::Piece;
 use crate::log::read::{Target, read_pieces};
 use crate::log::shared::Shared;
@@ -68,10 +67,11 @@ impl Shared {
         let mut total = CollectReport::default();
         self.reclaim();
         for _ in 0..MAX_FILES_A_RUN {
-            let Some((file, usage)) = self.victim(dead_fraction) else { break };
-            total.moved_bytes += self.empty_file(&file)?;
+            let Some((id, usage)) = self.victim(dead_fraction) else { break };
+            total.moved_bytes += self.empty_file(id, &usage)?;
             self.reclaim();
-            if self.files.get(file.id).is_some() {
+            self.keep_spare();
+            if self.files.get(id).is_some() {
                 // Somebody still needs it: a lease, a batch under way.
                 break;
             }
@@ -82,7 +82,7 @@ impl Shared {
     }
 
     /// The file with the largest dead part, if that is large enough and nobody else is in the way.
-    fn victim(&self, dead_fraction: f64) -> Option<(Arc<LogFile>, Usage)> {
+    fn victim(&self, dead_fraction: f64) -> Option<(FileId, Usage)> {
         let journal = lock(&self.committer).journal_id();
         let dead = |usage: &Usage| 1.0 - usage.live as f64 / usage.used as f64;
         let mut files = self.files.usage();
@@ -90,20 +90,23 @@ impl Shared {
             let sealed = self.files.is_sealed(file.id) && journal != Some(file.id);
             sealed && usage.used > 0 && usage.live > 0 && dead(usage) >= dead_fraction
         });
-        files.into_iter().max_by(|(_, a), (_, b)| dead(a).total_cmp(&dead(b)))
+        let deadest = files.into_iter().max_by(|(_, a), (_, b)| dead(a).total_cmp(&dead(b)));
+        deadest.map(|(file, usage)| (file.id, usage))
     }
 
     /// Moves all live pieces out of a file; returns their bytes.
-    fn empty_file(&self, file: &LogFile) -> Result<u64, CommitError> {
-        if lock(&self.live).manifest.iter().any(|piece| piece.file == file.id) {
-            self.renew_manifest()?;
+    fn empty_file(&self, id: FileId, usage: &Usage) -> Result<u64, CommitError> {
+        // Half of the spare room: commits take their part of it.
+        let uses_spare = usage.live <= self.options.spare_bytes / 2;
+        if lock(&self.live).manifest.iter().any(|piece| piece.file == id) {
+            self.renew_manifest(uses_spare)?;
         }
         let (mut moved, mut after) = (0, None);
         loop {
-            let step = self.next_step(file.id, after);
+            let step = self.next_step(id, after);
             let Some((last, _)) = step.items.last() else { return Ok(moved) };
             after = Some(last.0);
-            moved += self.move_items(&step.items)?;
+            moved += self.move_items(&step.items, uses_spare)?;
         }
     }
 
@@ -134,7 +137,7 @@ impl Shared {
         Step { items, shared: self, held }
     }
 
-    fn move_items(&self, items: &[Item]) -> Result<u64, CommitError> {
+    fn move_items(&self, items: &[Item], uses_spare: bool) -> Result<u64, CommitError> {
         let mut buffers: Vec<_> = items.iter().map(|(_, p)| vec![0; p.len as usize]).collect();
         let mut targets = Vec::with_capacity(items.len());
         for ((_, piece), into) in items.iter().zip(&mut buffers) {
@@ -144,7 +147,7 @@ impl Shared {
         let mut queue = self.queue().map_err(crate::error::Fault::Io)?;
         read_pieces(&mut *queue, targets, &self.options.cost())?;
         drop(queue);
-        let mut batch = Batch::new(self)?;
+        let mut batch = Batch::new(self)?.with_spare(uses_spare);
         for ((whose, piece), bytes) in items.iter().zip(&buffers) {
             batch.move_piece(*whose, *piece, bytes)?;
         }
@@ -155,14 +158,14 @@ impl Shared {
     }
 
     /// Writes the manifest anew, somewhere else.
-    pub(crate) fn renew_manifest(&self) -> Result<(), CommitError> {
+    pub(crate) fn renew_manifest(&self, uses_spare: bool) -> Result<(), CommitError> {
         let mut committer = lock(&self.committer);
         if committer.broken {
             return Err(CommitError::Broken);
         }
         self.check_whole()?;
         let state = lock(&self.live).state.clone();
-        self.switch(&mut committer, &state)
+        self.switch(&mut committer, &state, uses_spare)
     }
 
     /// Whether a collection would find something to do.

@@ -102,6 +102,7 @@ impl Shared {
         committer.broken = matches!(result, Err(CommitError::Unknown(_) | CommitError::Broken));
         if result.is_ok() {
             self.remove_dead_files_but(committer.journal_id());
+            self.keep_spare();
         }
         outcomes.into_iter().map(|member| member.and_then(|()| result.clone())).collect()
     }
@@ -173,7 +174,7 @@ impl Shared {
             AppendError::Unclear(error) => error,
         };
         let before = lock(&self.live).state.clone();
-        match self.switch(committer, &before) {
+        match self.switch(committer, &before, true) {
             Ok(()) => Fault::Io(error).into(),
             Err(_) => CommitError::Unknown(error),
         }
@@ -186,10 +187,15 @@ impl Shared {
         mut delta: Delta,
     ) -> Outcome {
         let mut claims = Vec::new();
+        let makes_room = merged.changes.makes_room(self);
         if !merged.changes.small.is_empty() {
-            let mut writer = BlockWriter::new(self.queue().map_err(Fault::Io)?);
-            let place = writer.write(&self.files, &merged.changes.small)?;
-            claims = writer.finish()?;
+            let small = &merged.changes.small;
+            let (place, written) = self.with_room(committer.journal_id(), makes_room, || {
+                let mut writer = BlockWriter::new(self.queue().map_err(Fault::Io)?);
+                let place = writer.write(&self.files, small)?;
+                Ok((place, writer.finish()?))
+            })?;
+            claims = written;
             merged.changes.settle(&place);
             if !lock(&self.live).state.files.contains_key(&place.file.id) {
                 delta.files.push((place.file.id, place.file.facts));
@@ -200,7 +206,7 @@ impl Shared {
         let mut next = lock(&self.live).state.clone();
         let fits = next.apply(&delta, &mut Vec::new());
         assert!(fits, "INV-TIER-8: a commit is checked against the state before it");
-        self.switch(committer, &next)?;
+        self.switch(committer, &next, makes_room)?;
         self.adopt(&delta);
         drop(claims);
         Ok(delta.epoch)
@@ -289,6 +295,7 @@ impl Merged {
         self.changes.claims.append(&mut batch.claims);
         self.changes.retain.append(&mut batch.retain);
         self.changes.release.append(&mut batch.release);
+        self.changes.uses_spare |= batch.uses_spare;
         if let Some(root) = batch.root {
             self.changes.root = Some(root);
         }

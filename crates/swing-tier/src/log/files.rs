@@ -16,7 +16,10 @@ use crate::log::state::{FileFacts, FileKind};
 use crate::process::random_u64;
 use crate::storage::{FileRef, IoResult, Storage};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, is_poisoned};
-use crate::units::{FileId, Generation, UNIT_BYTES};
+use crate::units::{FileId, Generation, UNIT_BYTES, round_down};
+
+/// The fewest dead bytes of a file for which a full disk is given holes.
+const WORTH_DISCARDING: u64 = 64 << 10;
 
 /// Locks a table that each holder leaves whole, or panics: then nothing is committed or removed any
 /// more ([`Shared::check_whole`](crate::log::shared::Shared::check_whole)).
@@ -58,6 +61,8 @@ pub(crate) struct LogFile {
     syncing: Mutex<()>,
     /// How often it was synced.
     syncs: AtomicU64,
+    /// How many of its bytes were dead when these were given back to the file system.
+    discarded: AtomicU64,
 }
 
 impl LogFile {
@@ -71,6 +76,7 @@ impl LogFile {
             named: AtomicBool::new(named),
             syncing: Mutex::new(()),
             syncs: AtomicU64::new(0),
+            discarded: AtomicU64::new(0),
         })
     }
 
@@ -128,6 +134,16 @@ pub(crate) struct Usage {
     pub(crate) live: u64,
 }
 
+/// A data file that nobody reads or writes at this moment, and of which much is dead.
+#[derive(Debug)]
+pub(crate) struct Quiet {
+    pub(crate) id: FileId,
+    /// Behind it blocks may come.
+    pub(crate) end: u64,
+    /// How many bytes are dead.
+    pub(crate) dead: u64,
+}
+
 /// Sizes of files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileSizes {
@@ -160,6 +176,8 @@ struct Current {
     file: Arc<LogFile>,
     next: u64,
     reserved: u64,
+    /// Whether the disk was full: then no room is reserved ahead any more.
+    is_scarce: bool,
 }
 
 impl Files {
@@ -217,7 +235,7 @@ impl Files {
         });
         if !fits {
             let file = self.create_in(&mut table, FileKind::Data)?;
-            table.current = Some(Current { file, next: 0, reserved: 0 });
+            table.current = Some(Current { file, next: 0, reserved: 0, is_scarce: false });
         }
         // The line above has set it where it was not.
         let Some(current) = table.current.as_mut() else { unreachable!("a current file is set") };
@@ -299,6 +317,54 @@ impl Files {
         !is_current && !written
     }
 
+    /// The data files that nobody else holds, in which so many bytes have died since the last time
+    /// that it is worth giving them back. Whoever finds a piece takes its file under the lock of
+    /// the state: while the caller has that, they stay as they are.
+    pub(crate) fn quiet(&self) -> Vec<Quiet> {
+        let table = lock(&self.table);
+        let mut quiet = Vec::new();
+        for (file, usage) in table.open.values() {
+            let current = table.current.as_ref().filter(|current| current.file.id == file.id);
+            let users = 1 + usize::from(current.is_some());
+            let dead = usage.used.saturating_sub(usage.live);
+            let known = file.discarded.load(Ordering::Relaxed);
+            if file.facts.kind != FileKind::Data
+                || Arc::strong_count(file) != users
+                || file.has_failed()
+                || dead < known + WORTH_DISCARDING
+            {
+                continue;
+            }
+            let end = match current {
+                Some(current) => current.next,
+                None => file.file.len().map_or(0, round_down),
+            };
+            quiet.push(Quiet { id: file.id, end, dead });
+        }
+        quiet
+    }
+
+    /// Gives back the room that is reserved ahead in the current file. Returns its bytes.
+    pub(crate) fn trim(&self) -> u64 {
+        let mut table = lock(&self.table);
+        let Some(current) = table.current.as_mut() else { return 0 };
+        let ahead = current.reserved - current.next;
+        let file = &current.file;
+        if ahead == 0 || file.has_failed() || file.file.truncate(current.next).is_err() {
+            return 0;
+        }
+        current.reserved = current.next;
+        current.is_scarce = true;
+        ahead
+    }
+
+    /// Notes that the dead bytes of a file were given back.
+    pub(crate) fn note_discarded(&self, id: FileId, dead: u64) {
+        if let Some((file, _)) = lock(&self.table).open.get(&id) {
+            file.discarded.store(dead, Ordering::Relaxed);
+        }
+    }
+
     /// Ends appending to the current data file, so that it can be emptied.
     pub(crate) fn seal_current(&self) {
         lock(&self.table).current = None;
@@ -332,17 +398,26 @@ impl Current {
         if end <= self.reserved {
             return Ok(());
         }
-        let ahead = (end - self.reserved).next_multiple_of(sizes.step);
-        let ahead = ahead.min(sizes.most - self.reserved);
-        match self.file.file.preallocate(self.reserved, ahead) {
-            Ok(()) => self.reserved += ahead,
-            Err(error) if error.cause.is_full() => {
-                self.file.file.preallocate(self.reserved, end - self.reserved)?;
-                self.reserved = end;
-            }
-            Err(error) => return Err(error),
+        let exact = end - self.reserved;
+        let step = if self.is_scarce { UNIT_BYTES } else { sizes.step };
+        let ahead = exact.next_multiple_of(step).min(sizes.most - self.reserved);
+        let mut outcome = self.try_reserve(ahead);
+        if ahead > exact && outcome.as_ref().is_err_and(|error| error.cause.is_full()) {
+            self.is_scarce = true;
+            outcome = self.try_reserve(exact);
         }
-        Ok(())
+        outcome
+    }
+
+    fn try_reserve(&mut self, len: u64) -> IoResult<()> {
+        let reserved = self.file.file.preallocate(self.reserved, len);
+        match &reserved {
+            Ok(()) => self.reserved += len,
+            // ext4 keeps what it has found until the disk was full. Others need it.
+            Err(error) if error.cause.is_full() => _ = self.file.file.truncate(self.reserved),
+            Err(_) => {}
+        }
+        reserved
     }
 }
 

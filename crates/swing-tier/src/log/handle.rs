@@ -68,6 +68,7 @@ impl Log {
         let options = options.checked()?.for_storage(&*storage);
         let background = options.background;
         let shared = Arc::new(recover::open(storage, options, Access::Write)?);
+        shared.keep_spare();
         let collector = background.then(|| Collector::start(&shared)).flatten();
         Ok(Log { shared, collector })
     }
@@ -127,7 +128,7 @@ impl Log {
     pub fn compact(&self) -> Result<CollectReport, CommitError> {
         self.shared.check_writable()?;
         self.shared.files.seal_current();
-        self.shared.renew_manifest()?;
+        self.shared.renew_manifest(false)?;
         self.shared.collect(0.0001)
     }
 

@@ -26,13 +26,20 @@ impl Shared {
     /// Writes `next` as a manifest, makes a new journal, and switches the root to both. The caller
     /// then brings the state in memory to `next`.
     ///
-    /// After an error the old root and the old journal are as they were, unless the outcome is
-    /// unknown: then the committer is broken.
+    /// On a full disk dead bytes make room, and if `makes_room` the spare room does. After an error
+    /// the old root and the old journal are as they were, unless the outcome is unknown: then the
+    /// committer is broken.
     pub(crate) fn switch(
         &self,
         committer: &mut Committer,
         next: &State,
+        makes_room: bool,
     ) -> Result<(), CommitError> {
+        let journal = committer.journal_id();
+        self.with_room(journal, makes_room, || self.try_switch(committer, next))
+    }
+
+    fn try_switch(&self, committer: &mut Committer, next: &State) -> Result<(), CommitError> {
         let (pieces, claims) = self.write_manifest(next)?;
         let file = self.files.create(FileKind::Journal).map_err(Fault::Io)?;
         let switched = self.switch_to(committer, next, &pieces, &file);

@@ -12,8 +12,8 @@
 //!
 //! # Order to read in
 //! `format`, `state`, `journal`, `root`, `files`, `write`, `batch`, `commit`, `manifest`,
-//! `recover`, `read`, `lease`, `collect`. The invariants are in `docs/invariants.md`, why a commit
-//! is correct in `docs/tier.md`.
+//! `recover`, `read`, `lease`, `collect`, `room`. The invariants are in `docs/invariants.md`, why a
+//! commit is correct in `docs/tier.md`.
 
 mod batch;
 mod codec;
@@ -31,8 +31,10 @@ mod options;
 pub(crate) mod queues;
 pub(crate) mod read;
 mod recover;
+mod room;
 mod root;
 pub(crate) mod shared;
+mod spare;
 mod state;
 mod stripe;
 mod write;
@@ -43,4 +45,5 @@ pub use format::{CHUNK_ALIGN, Piece};
 pub use handle::{Log, LogStats};
 pub use lease::{Lease, MAX_READ_RECORDS};
 pub use options::{LogOptions, MAX_FILE_BYTES, MAX_JOURNAL_BYTES, MAX_STRIPE_BYTES};
+pub use spare::Spare;
 pub use state::{MAX_CHECKPOINTS, MAX_NAME_BYTES, MAX_ROOT_BYTES};

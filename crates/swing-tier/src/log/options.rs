@@ -5,7 +5,7 @@ use crate::layout::Layout;
 use crate::log::stripe::Stripe;
 use crate::profile::ReadCost;
 use crate::storage::{QueueOptions, Storage};
-use crate::units::{MAX_BLOCK_BYTES, UNIT_BYTES};
+use crate::units::{MAX_BLOCK_BYTES, UNIT_BYTES, round_up};
 
 /// The longest data file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 1 << 40;
@@ -25,6 +25,10 @@ pub struct LogOptions {
     pub file_bytes: u64,
     /// Room on the disk is reserved in steps of so many bytes.
     pub reserve_bytes: u64,
+    /// Keeps so many bytes of the disk, and what a manifest takes, for commits that make room: on a
+    /// full disk records can still be freed, in a log that was just opened, too. 0: none. It should
+    /// be more than `journal_bytes`.
+    pub spare_bytes: u64,
     /// Length of a journal in bytes, up to [`MAX_JOURNAL_BYTES`]. When it is full, a manifest is
     /// written.
     pub journal_bytes: u64,
@@ -50,6 +54,7 @@ impl Default for LogOptions {
         LogOptions {
             file_bytes: 256 << 20,
             reserve_bytes: 16 << 20,
+            spare_bytes: 0,
             journal_bytes: 4 << 20,
             dead_fraction: 0.5,
             background: true,
@@ -126,6 +131,7 @@ impl LogOptions {
         self.file_bytes = unit(self.file_bytes);
         self.reserve_bytes = unit(self.reserve_bytes).min(self.file_bytes);
         self.journal_bytes = unit(self.journal_bytes);
+        self.spare_bytes = round_up(self.spare_bytes.min(MAX_FILE_BYTES));
         Ok(self)
     }
 }

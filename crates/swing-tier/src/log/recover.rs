@@ -19,6 +19,7 @@ use crate::log::queues::{QueueGuard, queue};
 use crate::log::read::{Target, read_pieces};
 use crate::log::root::{NEW_ROOT_NAME, NotARoot, ROOT_BYTES, ROOT_NAME, Root};
 use crate::log::shared::{Live, Shared};
+use crate::log::spare::Spare;
 use crate::log::state::{FileFacts, FileKind, State};
 use crate::log::write::read_at;
 use crate::process::{ProcessMark, random_u64};
@@ -107,6 +108,7 @@ pub(crate) fn open(
         committer: Mutex::new(committer),
         pending: Mutex::new(Pending::default()),
         next_record,
+        spare: Spare::default(),
         owner,
         mark: ProcessMark::current(),
         _lock: held,

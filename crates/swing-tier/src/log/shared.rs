@@ -12,11 +12,16 @@ use crate::log::files::{Files, LogFile, lock};
 use crate::log::format::Piece;
 use crate::log::options::LogOptions;
 use crate::log::queues::{QueueGuard, QueueOwner, queue};
+use crate::log::room;
+use crate::log::spare::Spare;
 use crate::log::state::{Entry, State};
 use crate::process::ProcessMark;
 use crate::storage::{Access, IoResult, Locked, Storage};
 use crate::sync::{AtomicU64, Mutex, is_poisoned};
 use crate::units::{Epoch, FileId, RecordId};
+
+/// The spare room grows in steps of so many bytes, with the manifest.
+const SPARE_STEP: u64 = 1 << 20;
 
 /// An open log.
 #[derive(Debug)]
@@ -29,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) committer: Mutex<Committer>,
     pub(crate) pending: Mutex<Pending>,
     pub(crate) next_record: AtomicU64,
+    pub(crate) spare: Spare,
     pub(crate) owner: QueueOwner,
     pub(crate) mark: ProcessMark,
     /// Held as long as the log is open.
@@ -117,6 +123,54 @@ impl Shared {
         drop(live);
         if self.access == Access::Write {
             self.remove_dead_files();
+        }
+    }
+
+    /// Runs what may find the disk full, again while room can be had; from the spare room if
+    /// `makes_room`. The caller has the committer, which holds no unknown outcome.
+    pub(crate) fn with_room<T>(
+        &self,
+        journal: Option<FileId>,
+        makes_room: bool,
+        run: impl FnMut() -> Result<T, CommitError>,
+    ) -> Result<T, CommitError> {
+        room::with_room(|| self.discard_dead(journal), self.spare_for(makes_room), run)
+    }
+
+    /// As [`Shared::with_room`], for callers without the committer.
+    pub(crate) fn with_room_beside<T>(
+        &self,
+        makes_room: bool,
+        run: impl FnMut() -> Result<T, CommitError>,
+    ) -> Result<T, CommitError> {
+        let discard = || {
+            let committer = lock(&self.committer);
+            // What an unknown outcome may have made current has to stay.
+            if committer.broken { 0 } else { self.discard_dead(committer.journal_id()) }
+        };
+        room::with_room(discard, self.spare_for(makes_room), run)
+    }
+
+    fn spare_for(&self, makes_room: bool) -> Option<(&Spare, &dyn Storage)> {
+        makes_room.then_some((&self.spare, &*self.storage))
+    }
+
+    fn discard_dead(&self, journal: Option<FileId>) -> u64 {
+        if self.access == Access::Read || self.check_whole().is_err() {
+            return 0;
+        }
+        // From here on nobody finds a piece.
+        let live = lock(&self.live);
+        let pieces = live.state.records.values().flat_map(|entry| entry.pieces.iter());
+        room::discard(&self.files, &*self.storage, journal, pieces.chain(&live.manifest))
+    }
+
+    /// Sees to it that spare room is kept, if there is enough.
+    pub(crate) fn keep_spare(&self) {
+        if self.options.spare_bytes > 0 && self.access == Access::Write {
+            let manifest: u64 = lock(&self.live).manifest.iter().map(|p| u64::from(p.len)).sum();
+            let bytes = (self.options.spare_bytes + 2 * manifest).next_multiple_of(SPARE_STEP);
+            self.spare.keep(&*self.storage, bytes);
         }
     }
 

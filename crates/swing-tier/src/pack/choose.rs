@@ -11,6 +11,8 @@ const BYTES: u8 = 4;
 
 /// Blocks below this length, in bytes, are stored as they are: a request reads more anyway.
 const SMALLEST: usize = 512;
+/// The same for LZ4, which clears tables of several KiB before it looks at the first byte.
+const LZ4_SMALLEST: usize = 4 << 10;
 /// An encoded block takes at most so many of 1000 bytes: decoding is not free.
 const WORTH: usize = 875;
 /// Vectors of numbers in a sample, and stretches in one for a dictionary.
@@ -95,7 +97,7 @@ fn encode_views(block: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 fn encode_bytes(block: &[u8], out: &mut Vec<u8>) -> bool {
-    if bytes::estimate(block) > LZ4_WORTH {
+    if block.len() < LZ4_SMALLEST || bytes::estimate(block) > LZ4_WORTH {
         return false;
     }
     out.clear();

@@ -9,8 +9,7 @@
 //! Where the pieces of the file lie on the device comes from the file system (`FIEMAP`): offsets
 //! that the paper steps through are those of the device, not of the file.
 
-use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -90,7 +89,7 @@ impl FileDevice {
         let mut device =
             FileDevice { directory, file, queue, made_for, bytes, pieces: Vec::new(), start };
         device.fill(time)?;
-        device.pieces = pieces(device.file.as_file(), device.bytes);
+        device.pieces = pieces(device.file.here("examine")?, device.bytes);
         Ok(device)
     }
 
@@ -287,7 +286,7 @@ const FIEMAP: libc::c_ulong = 0xc020_660b;
 const NOWHERE: u32 = 0x2 | 0x4 | 0x8 | 0x200;
 
 /// Where the file lies. A file system that does not say so gets one piece: the file as it is.
-fn pieces(file: &File, bytes: u64) -> Vec<PieceOfFile> {
+fn pieces(file: BorrowedFd<'_>, bytes: u64) -> Vec<PieceOfFile> {
     let mut map = Box::new(Fiemap {
         start: 0,
         length: bytes,

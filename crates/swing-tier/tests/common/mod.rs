@@ -7,6 +7,7 @@ pub mod model;
 pub mod mount;
 pub mod recorder;
 pub mod simulated;
+pub mod taken;
 pub mod window;
 
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! cut at any moment could leave; that fails when told; and whose bytes can be damaged.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -29,6 +29,12 @@ pub enum Event {
         inode: u64,
         offset: usize,
         bytes: Vec<u8>,
+    },
+    /// Zeros in place of the bytes of a range, or the bytes that were there.
+    Discard {
+        inode: u64,
+        offset: usize,
+        len: usize,
     },
     Sync {
         inode: u64,
@@ -80,6 +86,9 @@ struct Inner {
     failure: Option<Failure>,
     failed: u64,
     capacity: Option<usize>,
+    /// Units of files that were given back.
+    holes: BTreeSet<(u64, usize)>,
+    cannot_discard: bool,
     locked: bool,
     random: fastrand::Rng,
 }
@@ -136,8 +145,23 @@ impl Recorder {
         self.lock().capacity = bytes;
     }
 
+    pub fn capacity(&self) -> Option<usize> {
+        self.lock().capacity
+    }
+
+    /// How often room was given back.
+    pub fn discards(&self) -> usize {
+        let inner = self.lock();
+        inner.events.iter().filter(|event| matches!(event, Event::Discard { .. })).count()
+    }
+
     pub fn used(&self) -> usize {
         self.lock().used()
+    }
+
+    /// As a file system that makes no holes.
+    pub fn forbid_discarding(&self) {
+        self.lock().cannot_discard = true;
     }
 
     pub fn mark(&self, number: u64) {
@@ -214,9 +238,12 @@ impl Recorder {
 }
 
 impl Inner {
+    /// A file without a name takes no room: its bytes stay for whoever has it open.
     fn used(&self) -> usize {
-        let sizes = self.contents.values().map(Vec::len);
-        sizes.sum::<usize>() + 4096 * self.names.len()
+        let named: BTreeSet<u64> = self.names.values().copied().collect();
+        let sizes = named.iter().filter_map(|inode| self.contents.get(inode)).map(Vec::len);
+        let holes = self.holes.iter().filter(|(inode, _)| named.contains(inode));
+        sizes.sum::<usize>() + 4096 * self.names.len() - 4096 * holes.count()
     }
 
     /// Counts an operation; an error if it is one that fails.
@@ -240,14 +267,6 @@ impl Inner {
                 Err(IoError::new("write", path, Cause::Os(libc::ENOSPC)))
             }
             _ => Ok(()),
-        }
-    }
-
-    fn forget_unnamed(&mut self) {
-        // An open file without a name stays; for the room that files take, it is gone.
-        let named: Vec<u64> = self.names.values().copied().collect();
-        if self.capacity.is_some() {
-            self.contents.retain(|inode, _| named.contains(inode));
         }
     }
 }
@@ -281,7 +300,9 @@ impl Disk {
                 self.waiting_names.push(event.clone());
             }
             Event::Rename { .. } | Event::Remove { .. } => self.waiting_names.push(event.clone()),
-            Event::Resize { inode, .. } | Event::Write { inode, .. } => {
+            Event::Resize { inode, .. }
+            | Event::Write { inode, .. }
+            | Event::Discard { inode, .. } => {
                 self.waiting.entry(*inode).or_default().push(event.clone());
             }
             Event::Sync { inode } => {
@@ -302,6 +323,16 @@ impl Disk {
         match event {
             Event::Resize { inode, len } if survives(0) => {
                 self.contents.get_mut(inode).unwrap().resize(*len, 0);
+            }
+            Event::Discard { inode, offset, len } => {
+                let content = self.contents.get_mut(inode).unwrap();
+                // The file may have lost its length.
+                let (from, to) = ((*offset).min(content.len()), (offset + len).min(content.len()));
+                for (sector, part) in content[from..to].chunks_mut(SECTOR).enumerate() {
+                    if survives(sector) {
+                        part.fill(0);
+                    }
+                }
             }
             Event::Write { inode, offset, bytes } => {
                 let content = self.contents.get_mut(inode).unwrap();
@@ -429,7 +460,6 @@ impl Storage for Recorder {
         inner.names.insert(to.to_owned(), inode);
         let (from, to) = (from.to_owned(), to.to_owned());
         inner.events.push(Event::Rename { from, to, inode });
-        inner.forget_unnamed();
         Ok(())
     }
 
@@ -440,7 +470,6 @@ impl Storage for Recorder {
         match inner.names.remove(name) {
             Some(_) => {
                 inner.events.push(Event::Remove { name: name.to_owned() });
-                inner.forget_unnamed();
                 Ok(())
             }
             None => Err(IoError::new("remove", &path, Cause::Os(libc::ENOENT))),
@@ -499,6 +528,22 @@ impl StorageFile for RecordedFile {
         inner.contents.get_mut(&self.inode).unwrap().resize(end, 0);
         inner.events.push(Event::Resize { inode: self.inode, len: end });
         Ok(())
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> IoResult<bool> {
+        let mut inner = self.storage.lock();
+        inner.operation("give back room of", &self.path)?;
+        if inner.cannot_discard {
+            return Ok(false);
+        }
+        let (inode, offset, len) = (self.inode, offset as usize, len as usize);
+        let content = inner.contents.get_mut(&inode).unwrap();
+        assert!(offset + len <= content.len(), "holes lie within their file");
+        content[offset..offset + len].fill(0);
+        let units = offset / 4096..(offset + len) / 4096;
+        inner.holes.extend(units.map(|unit| (inode, unit)));
+        inner.events.push(Event::Discard { inode, offset, len });
+        Ok(true)
     }
 
     fn truncate(&self, len: u64) -> IoResult<()> {
@@ -571,6 +616,12 @@ impl RecordedQueue {
                     if failed.is_err() { inner.random.usize(0..=len / 512) * 512 } else { len };
                 let content = inner.contents.get_mut(&file.inode).unwrap();
                 assert!(content.len() >= offset + len, "writes go into reserved room");
+                let units = offset / 4096..(offset + len) / 4096;
+                assert!(
+                    !units.into_iter().any(|unit| inner.holes.contains(&(file.inode, unit))),
+                    "nothing is written into room that was given back"
+                );
+                let content = inner.contents.get_mut(&file.inode).unwrap();
                 content[offset..offset + kept].copy_from_slice(&bytes[..kept]);
                 let bytes = bytes[..kept].into();
                 inner.events.push(Event::Write { inode: file.inode, offset, bytes });

@@ -71,6 +71,7 @@ impl Core {
             tracked: Some(Tracking {
                 alternation: &state.heuristics.alternation,
                 next_epoch: state.manifests.next_epoch,
+                rejoining: self.ns.switches().rejoining,
                 words: &words,
             }),
         };

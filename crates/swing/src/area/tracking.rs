@@ -50,12 +50,61 @@ impl Core {
 
     /// Has the responder run where a trapped store has copied an extent last.
     pub(crate) fn move_responder(&self) {
+        if !self.ns.switches().affinity {
+            return;
+        }
         let processor = self.tracked.get().map_or(0, |t| t.processor.load(Ordering::Relaxed));
         if let Some(processor) = processor.checked_sub(1)
             && let Some(live) = self.live.try_lock()
             && let Some(responder) = &live.responder
         {
             responder.move_to(processor);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+    use crate::area::live_slot::LiveResponder;
+    use crate::policy::switches::Switches;
+    use crate::sys::file::Folder;
+    use crate::{AreaName, AreaOptions, ByteLen, Namespace};
+
+    /// One that notes where it is moved.
+    #[derive(Debug)]
+    struct Noting(Arc<AtomicU32>);
+
+    impl LiveResponder for Noting {
+        fn move_to(&self, processor: u32) {
+            self.0.store(processor + 1, Ordering::Relaxed);
+        }
+
+        fn abandon_in_child(self: Box<Self>) {}
+
+        fn stop(self: Box<Self>, _: &Folder) {}
+    }
+
+    #[test]
+    fn switched_off_the_responder_is_not_moved_and_nothing_is_copied_ahead() {
+        for on in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let switches = Switches { affinity: on, copy_ahead: on, ..Switches::ON };
+            let ns = Namespace::open(dir.path()).unwrap().with_switches(switches);
+            let options = AreaOptions::with_reserve(ByteLen::mib(64));
+            let area = ns.create(&AreaName::new("a").unwrap(), &options).unwrap();
+            area.track().unwrap();
+            area.copy_ahead(true);
+            let tracked = area.core.tracked.get().unwrap();
+            assert_eq!(tracked.ahead.is_wanted(), on);
+            tracked.processor.store(1, Ordering::Relaxed);
+            let moved = Arc::new(AtomicU32::new(0));
+            area.core.live.lock().responder = Some(Box::new(Noting(moved.clone())));
+            area.core.move_responder();
+            assert_eq!(moved.load(Ordering::Relaxed), u32::from(on));
         }
     }
 }

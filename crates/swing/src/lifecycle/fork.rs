@@ -19,7 +19,7 @@
 //! A *tracked* area ([`crate::tracked`]) can always be frozen, whoever is storing: its children
 //! read and write the state of the fork as private memory of their own. Other threads' stores wait
 //! from then until there is a child (the area's gate), so that what it gets of the area and of all
-//! other memory is one moment.
+//! other memory is one moment. Where they cannot wait so long, the child gets nothing of the area.
 //!
 //! **Handlers of the program** that were registered before ours run in the child before them. When
 //! one stores into a tracked area, the trap does first what is done in a child ([`enter_child`]).
@@ -132,7 +132,13 @@ extern "C" fn before_fork() {
         let (state, lease) = match lock_to_freeze(kept) {
             Ok((state, lease)) => (state, lease),
             // Nothing is known of what a child would see.
-            Err(fault @ Fault::Broken) => (kept.state.lock(), Err(fault)),
+            Err(fault @ Fault::Broken) => {
+                strict::say(
+                    "swing: a check inside the library has failed before this fork: the child has \
+                     nothing of that area\n",
+                );
+                (kept.state.lock(), Err(fault))
+            }
             Err(_) => continue,
         };
         let (lease, bare) = lease.map_or((None, true), |lease| (lease, false));
@@ -222,8 +228,9 @@ fn begin_child() {
     let Some(fork) = (unsafe { (*IN_FORK.0.get()).as_ref() }) else { return };
     for held in &fork.areas {
         held.core.sessions.end_freeze();
-        if held.core.tracked.get().is_some() {
-            held.core.copy_in_child(&held.state, held.lease.is_some());
+        if let Some(tracked) = held.core.tracked.get() {
+            let is_one_moment = !tracked.gate.opened_early();
+            held.core.copy_in_child(&held.state, held.lease.is_some() && is_one_moment);
         }
     }
 }

@@ -118,7 +118,7 @@ struct KeptConnection {
 
 impl KeptConnection {
     fn is_at(&self, parent: &Folder, name: &AreaName) -> bool {
-        parent.identity_of(&name.folder()) == Some(self.identity)
+        parent.has_folder(&name.folder(), self.identity)
     }
 }
 
@@ -436,6 +436,8 @@ mod tests {
     use crate::model::error::Fault;
     use crate::model::manifest::{AHEAD_BYTES, COMING, MAGIC};
     use crate::namespace::files::{LIVE, SHARING};
+    use crate::policy::switches::Switches;
+    use crate::{AreaOptions, ByteLen, HookOptions, Namespace};
 
     /// Held by each test: connections are kept for the whole process, and not too many of them.
     static ALONE: Mutex<()> = Mutex::new(());
@@ -505,6 +507,51 @@ mod tests {
         stream.read_exact(&mut request).unwrap();
         assert_eq!(request[..REQUEST.len()], REQUEST);
         stream.write_all(bytes).unwrap();
+    }
+
+    /// Whether a process that has hooked an area knows the answering thread, the eventfd, and the
+    /// state before; after a few hooks, or more until it is as expected: on a busy machine a hooker
+    /// may come too late to watch, or to read an answer.
+    fn known_after_hooks(switches: Switches, expected: [bool; 3]) -> [bool; 3] {
+        let dir = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(dir.path()).unwrap().with_switches(switches);
+        let options = AreaOptions::with_reserve(ByteLen::mib(64));
+        let area = ns.create(&area_name(), &options).unwrap();
+        area.allow_live_hooks(true).unwrap();
+        let patient = HookOptions { patience: Duration::from_secs(60), ..Default::default() };
+        let parent = Folder::open_path(dir.path()).unwrap();
+        let mut known = [false; 3];
+        for round in 1..1000 {
+            std::thread::sleep(Duration::from_millis(2));
+            assert!(ns.hook_live_with(&area_name(), patient).unwrap().is_fresh());
+            let Some(mut kept) = take_kept(&parent, &area_name()) else { continue };
+            kept.connection.read_unread();
+            let connection = &kept.connection;
+            let now = [connection.thread > 0, connection.eventfd.is_some(), kept.past.is_some()];
+            known = std::array::from_fn(|i| known[i] || now[i]);
+            keep(kept);
+            if round > 2 && known == expected {
+                break;
+            }
+        }
+        known
+    }
+
+    #[test]
+    fn a_hooker_does_not_know_what_is_switched_off() {
+        let _alone = ALONE.lock();
+        let on = Switches::ON;
+        for (switches, expected) in [
+            (on, [true, true, true]),
+            (Switches { affinity: false, ..on }, [false, true, true]),
+            (Switches { notifier: false, ..on }, [true, false, true]),
+            (Switches { map_ahead: false, ..on }, [true, true, false]),
+            // Nothing is known ahead of a state that was not watched.
+            (Switches { made_ahead: false, ..on }, [true, true, false]),
+        ] {
+            assert_eq!(known_after_hooks(switches, expected), expected, "{switches:?}");
+        }
+        KEPT.lock().clear();
     }
 
     #[test]

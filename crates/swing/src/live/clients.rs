@@ -40,7 +40,7 @@ pub(crate) struct Client {
     pub(crate) request: [u8; REQUEST_BYTES],
     pub(crate) got: usize,
     pub(crate) since: Instant,
-    /// It has been sent the eventfd.
+    /// It has been answered, and has the eventfd if clients get it.
     pub(crate) answered: bool,
     /// Where its descriptor is noted.
     pub(crate) noted: Connections,
@@ -107,11 +107,12 @@ impl Client {
         }
     }
 
-    /// Answers; the first answer brings the eventfd. `false`: the client has gone, or does not
-    /// read.
-    pub(crate) fn answer(&mut self, answer: &[u8], eventfd: &EventFd) -> bool {
-        let (Ok(stream), Ok(eventfd)) = (self.stream.here(), eventfd.here()) else { return false };
-        if !self.answered {
+    /// Answers; the first answer brings the eventfd, if there is one for clients. `false`: the
+    /// client has gone, or does not read.
+    pub(crate) fn answer(&mut self, answer: &[u8], eventfd: Option<&EventFd>) -> bool {
+        let eventfd = eventfd.map(EventFd::here).transpose();
+        let (Ok(stream), Ok(eventfd)) = (self.stream.here(), eventfd) else { return false };
+        if let Some(eventfd) = eventfd.filter(|_| !self.answered) {
             return pass_fd::send(stream, answer, eventfd.as_fd()).is_ok();
         }
         let (fd, bytes) = (stream.as_fd().as_raw_fd(), answer.as_ptr().cast());
@@ -201,7 +202,7 @@ impl Questions {
     }
 
     /// All have the answer, and may ask again. Who has gone, or does not read, needs none.
-    pub(crate) fn answered(&mut self, answer: &[u8], eventfd: &EventFd) -> Vec<Client> {
+    pub(crate) fn answered(&mut self, answer: &[u8], eventfd: Option<&EventFd>) -> Vec<Client> {
         let mut clients = std::mem::take(&mut self.clients);
         clients.retain_mut(|client| client.answer(answer, eventfd));
         clients.iter_mut().for_each(Client::rest);
@@ -317,7 +318,10 @@ pub(crate) fn wait_for_clients(
     // SAFETY: a valid array of that length; the call writes only `revents`.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, time) };
     debug_assert_eq!(polls.len(), clients.len() + 2);
-    if !ends.are_here() {
+    // Whoever notifies waits for each call made here. A lost eventfd is found when it is read, a
+    // lost listener by the next wait.
+    let only_others = polls[0].revents == 0 && polls[1..].iter().any(|poll| poll.revents != 0);
+    if !only_others && !ends.are_here() {
         return Woken::Lost;
     }
     let over = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;

@@ -81,8 +81,8 @@ impl Namespace {
             Answer::Refused => Err(Fault::NotHookable),
             Answer::Coming(coming) => {
                 let snapshot = self.hook_watched(&folder, &coming.watch, ready, options);
-                let past =
-                    snapshot.as_ref().ok().map(|snapshot| Past::after(coming.past(), snapshot));
+                let told = snapshot.as_ref().ok().filter(|_| self.switches().map_ahead);
+                let past = told.map(|snapshot| Past::after(coming.past(), snapshot));
                 if !coming.is_of(self.folder(), name) {
                     return Ok(Asked::Again);
                 }
@@ -116,8 +116,8 @@ impl Namespace {
         ready: Option<Ready>,
         options: HookOptions,
     ) -> Result<Snapshot> {
-        let manifest = watch.manifest()?;
-        let lease = Arc::new(watch.lease(folder, &manifest)?);
+        let (manifest, lease) = watch.leased(folder)?;
+        let lease = Arc::new(lease);
         let Some(Ready { memory, facts, mapping, shown, .. }) =
             ready.filter(|ready| ready.fits(&manifest, options.at))
         else {

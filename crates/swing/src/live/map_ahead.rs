@@ -19,7 +19,7 @@ use crate::model::units::AreaId;
 use crate::namespace::files::MEMORY;
 use crate::namespace::handle::Namespace;
 use crate::sys::file::{FileFacts, Folder};
-use crate::sys::kept_file::{Access, KeptFile};
+use crate::sys::kept_file::{Access, Here, KeptFile};
 
 /// The most runs that are mapped ahead: there is little time.
 const MOST_RUNS: usize = 32;
@@ -85,7 +85,6 @@ impl Ready {
         let identity = past.identity?;
         let opened = lookup::open(folder, MEMORY, past.area, Some(identity), Access::Read).ok()?;
         let facts = opened.1;
-        let file = lookup::keep(folder, MEMORY, opened, Access::Read);
         if facts.identity() != identity {
             return None;
         }
@@ -99,10 +98,11 @@ impl Ready {
             past.geometry,
             past.base,
             &shown,
-            &file,
+            Here::opened(&opened.0),
             ns.path(),
         )
         .ok()?;
+        let file = lookup::keep(folder, MEMORY, opened, Access::Read);
         Some(Self { memory: Arc::new(file), facts, mapping, base: past.base, shown })
     }
 

@@ -12,6 +12,8 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
+use rustix::io::Errno;
+
 use crate::model::error::{Fault, Result};
 use crate::model::manifest::{AHEAD_BYTES, COMING, Header, Kind, MAGIC, Manifest};
 use crate::namespace::files::{SHARED, SHARING, manifest_name};
@@ -89,27 +91,42 @@ impl Watch {
         stage
     }
 
+    /// The first word. Whether it was the manifest's is asked when it says that the state is
+    /// current. The file has no name to be opened by again, so what was read before was the
+    /// manifest's as well.
     fn word(&self) -> Option<[u8; MAGIC.len()]> {
         let mut word = [0; MAGIC.len()];
-        // Looked at again and again: whether it was the manifest's is asked when it says something.
         let read = file::read_exact(self.file.unchecked()?, &mut word, 0);
         // What is read after the word was stored after it, or before.
         fence(Ordering::Acquire);
-        let is_ours = word == [0; MAGIC.len()] || self.file.is_here();
+        let is_ours = word != MAGIC || self.file.is_here();
         (read == Ok(true) && is_ours).then_some(word)
     }
 
-    /// Reads the begin of the manifest.
+    /// Reads the begin of the manifest. [`Watch::leased`] asks afterwards whether it was that.
     fn read(&self, bytes: &mut [u8]) -> Result<()> {
-        let file = self.file.here_for(&self.path)?;
-        match file::read_exact(file, bytes, 0) {
+        let lost = || Fault::io("use", &self.path, Errno::BADF);
+        match file::read_exact(self.file.unchecked().ok_or_else(lost)?, bytes, 0) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Fault::corrupt(&self.path, "shorter than it was made")),
             Err(e) => Err(Fault::io("read", &self.path, e)),
         }
     }
 
-    /// The manifest of a state that is coming or current.
+    /// The manifest of a state that is coming or current, and the lease, which was taken when the
+    /// watch began.
+    pub(crate) fn leased(&self, folder: &Folder) -> Result<(Manifest, Lease)> {
+        let manifest = self.manifest();
+        // So it was not closed when it was read: it has no name to be opened again by.
+        let file = self.file.here_for(&self.path)?;
+        let manifest = manifest?;
+        let found = folder.join(&manifest_name(manifest.epoch));
+        let (id, epoch) = (manifest.id, manifest.epoch);
+        let lease = Lease::from_locked(file, self.file.identity(), found, id, epoch)?;
+        Ok((manifest, lease))
+    }
+
+    /// The manifest, if what is read is one.
     pub(crate) fn manifest(&self) -> Result<Manifest> {
         let mut bytes = [0; AHEAD_BYTES];
         self.read(&mut bytes)?;
@@ -130,13 +147,6 @@ impl Watch {
             bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
         }
         Header::decode(bytes.as_slice(), &self.path)
-    }
-
-    /// The lease, taken when the watch began.
-    pub(crate) fn lease(&self, folder: &Folder, manifest: &Manifest) -> Result<Lease> {
-        let found = folder.join(&manifest_name(manifest.epoch));
-        let file = self.file.here_for(&self.path)?;
-        Lease::from_locked(file, self.file.identity(), found, manifest.id, manifest.epoch)
     }
 }
 

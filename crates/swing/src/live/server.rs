@@ -43,6 +43,7 @@ use crate::live::protocol::{ANSWER_BYTES, FAILED, FRESH, PINNED, REFUSED, THREAD
 use crate::model::error::{Fault, Result, TrackError};
 use crate::model::manifest::Kind;
 use crate::namespace::files::{LIVE, NEW_LIVE};
+use crate::policy::switches::Switches;
 use crate::publish::commit::Published;
 use crate::sys::block_signals::{self, Quiet};
 use crate::sys::file::Folder;
@@ -77,12 +78,18 @@ struct Shared {
     ends: Mutex<Arc<Ends>>,
     /// The thread is to end, and sees it when it is woken the next time.
     ending: AtomicBool,
+    switches: Switches,
 }
 
 impl Shared {
     fn wait(&self, ends: &Ends, clients: &[Client], longest: Option<Duration>) -> Woken {
         let woken = wait_for_clients(ends, clients, longest);
         if self.ending.load(Ordering::SeqCst) { Woken::Over } else { woken }
+    }
+
+    /// The eventfd, if clients get it.
+    fn handed<'a>(&self, ends: &'a Ends) -> Option<&'a EventFd> {
+        self.switches.notifier.then_some(&ends.eventfd)
     }
 }
 
@@ -178,8 +185,11 @@ impl Core {
             return Ok(());
         }
         let ends = Arc::new(self.listen()?);
-        let shared =
-            Arc::new(Shared { ends: Mutex::new(ends.clone()), ending: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            ends: Mutex::new(ends.clone()),
+            ending: AtomicBool::new(false),
+            switches: self.ns.switches(),
+        });
         let core = Arc::downgrade(self);
         let (affinity, connections) = (Affinity::default(), Connections::default());
         let (taken, noted) = (affinity.clone(), connections.clone());
@@ -356,7 +366,7 @@ fn respond(
         if !questions.need_publish
             && let Some(answer) = &last
         {
-            clients.extend(questions.answered(answer, eventfd));
+            clients.extend(questions.answered(answer, shared.handed(&ends)));
         }
         if let Some(left) = left.take() {
             left.finish();
@@ -371,8 +381,8 @@ fn respond(
         }
         let Some(core) = core() else { return };
         let published = core.answer_live(questions.stamp);
-        let answer = last.insert(answer_to(&published));
-        clients.extend(questions.answered(answer, eventfd));
+        let answer = last.insert(answer_to(&published, shared.switches));
+        clients.extend(questions.answered(answer, shared.handed(&ends)));
         // On a busy machine the hooker may need this very processor: it goes first.
         (0..YIELDS).for_each(|_| std::thread::yield_now());
         affinity.asked(questions.waited);
@@ -402,7 +412,7 @@ impl Left {
 }
 
 /// The answer to all who have asked.
-fn answer_to(published: &Result<Option<Published>>) -> [u8; ANSWER_BYTES] {
+fn answer_to(published: &Result<Option<Published>>, switches: Switches) -> [u8; ANSWER_BYTES] {
     let status = match published {
         Ok(Some(_)) => FRESH,
         Ok(None) => REFUSED,
@@ -411,6 +421,8 @@ fn answer_to(published: &Result<Option<Published>>) -> [u8; ANSWER_BYTES] {
     };
     let mut answer = [0; ANSWER_BYTES];
     answer[..4].copy_from_slice(&status.to_le_bytes());
-    answer[4..].copy_from_slice(&process::thread_id().to_le_bytes());
+    // Whoever knows the thread may move it.
+    let thread = if switches.affinity { process::thread_id() } else { 0 };
+    answer[4..].copy_from_slice(&thread.to_le_bytes());
     answer
 }

@@ -71,11 +71,10 @@ impl Mapping {
         geometry: Geometry,
         at: usize,
         runs: &[Run],
-        file: &KeptFile,
+        file: Here<'_>,
         path: &Path,
     ) -> Result<Arc<Self>> {
         let fault = |e| mapping_fault(e, path);
-        let file = file.here().map_err(fault)?;
         let len = geometry.reserve();
         let direct = runs.split_first().and_then(|(first, rest)| {
             let (part, offset) = (first.start as usize..first.end() as usize, first.file_offset);

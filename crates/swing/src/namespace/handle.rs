@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::model::backing::Backing;
 use crate::model::error::{Context, Fault, NamespaceError, Result};
+use crate::policy::switches::{Switches, WITHOUT_VARIABLE};
 use crate::sys::file::{self, Folder};
 use crate::sys::process;
 
@@ -20,6 +21,7 @@ pub const HOME_VARIABLE: &str = "SWINGDB_HOME";
 pub struct Namespace {
     folder: Arc<Folder>,
     backing: Backing,
+    switches: Switches,
 }
 
 impl Namespace {
@@ -44,6 +46,7 @@ impl Namespace {
     }
 
     fn open_inner(path: &Path) -> Result<Self> {
+        let switches = switches(path)?;
         let folder = match Folder::open_itself(path) {
             Ok(folder) => folder,
             // It is not there, or a link.
@@ -58,7 +61,7 @@ impl Namespace {
         if mode & 0o022 != 0 {
             return Err(refused(path, "other users may write to it; chmod 700 it"));
         }
-        Ok(Self { folder: Arc::new(folder), backing: Backing::Auto })
+        Ok(Self { folder: Arc::new(folder), backing: Backing::Auto, switches })
     }
 
     /// The directory.
@@ -79,6 +82,17 @@ impl Namespace {
         self.backing
     }
 
+    /// Choices that only buy speed.
+    pub(crate) fn switches(&self) -> Switches {
+        self.switches
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_switches(mut self, switches: Switches) -> Self {
+        self.switches = switches;
+        self
+    }
+
     pub(crate) fn folder(&self) -> &Folder {
         &self.folder
     }
@@ -88,6 +102,15 @@ impl Namespace {
     pub(crate) fn still_named(&self, name: &str, folder: &Folder) -> Result<bool> {
         Ok(self.folder.identity_of(name) == Some(folder.identity()))
     }
+}
+
+/// As the environment says.
+fn switches(path: &Path) -> Result<Switches> {
+    let without = std::env::var_os(WITHOUT_VARIABLE).unwrap_or_default();
+    Switches::without(&without.to_string_lossy()).map_err(|text| {
+        let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, text);
+        Fault::io("choose how to use", path, source)
+    })
 }
 
 /// Makes a directory that is not there; opens what a link leads to.

@@ -93,6 +93,7 @@ mod tests {
     use super::*;
     use crate::model::manifest::AHEAD_BYTES;
     use crate::namespace::files::manifest_name;
+    use crate::policy::switches::Switches;
     use crate::publish::protocol::Publish;
     use crate::{Area, AreaName, AreaOptions, ByteLen, Epoch, Namespace};
 
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn a_state_shared_while_hooks_are_refused_is_not_found() {
         let dir = tempfile::tempdir().unwrap();
-        let ns = Namespace::open(dir.path()).unwrap();
+        let ns = Namespace::open(dir.path()).unwrap().with_switches(Switches::ON);
         let area = area(&ns);
         area.allow_live_hooks(true).unwrap();
         ns.hook_live(&name()).unwrap();

@@ -111,10 +111,13 @@ mod tests {
 
     use crate::model::extent_word;
     use crate::model::units::ExtentId;
+    use crate::policy::switches::Switches;
     use crate::publish::protocol::Publish;
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
 
     const EXTENTS: u64 = 64;
+    /// Intervals in which each extent has its turn.
+    const LONG: usize = 3 * super::TURNS as usize;
 
     fn store(area: &Area, extents: impl Iterator<Item = u64>) {
         for start in extents.map(|e| e * ByteLen::kib(64).0) {
@@ -130,12 +133,13 @@ mod tests {
     /// The planes of the runs of each state in which every so many extents are stored to, after
     /// one in which only some were.
     fn planes_after(
+        switches: Switches,
         some: impl Iterator<Item = u64>,
         intervals: usize,
         step: usize,
     ) -> Vec<Vec<u64>> {
         let dir = tempfile::tempdir().unwrap();
-        let area = area(dir.path());
+        let area = area(dir.path(), switches);
         for _ in 0..4 {
             store(&area, every(1));
             area.publish(Publish::Shared, b"").unwrap();
@@ -149,8 +153,8 @@ mod tests {
         (0..intervals).map(interval).collect()
     }
 
-    fn area(home: &Path) -> Area {
-        let ns = Namespace::open(home).unwrap();
+    fn area(home: &Path, switches: Switches) -> Area {
+        let ns = Namespace::open(home).unwrap().with_switches(switches);
         let options = AreaOptions {
             small_zone: ByteLen(0),
             extent: ByteLen::kib(64),
@@ -170,14 +174,17 @@ mod tests {
 
     #[test]
     fn what_is_out_of_step_gets_in_step_where_everything_is_stored_to() {
-        let states = planes_after(every(2), 3 * super::TURNS as usize, 1);
+        let states = planes_after(Switches::ON, every(2), LONG, 1);
         assert!(states[0].len() >= EXTENTS as usize / 2, "{states:?}");
         assert_eq!(states.last().unwrap().len(), 1, "{states:?}");
+        let off = Switches { alternation: false, ..Switches::ON };
+        let states = planes_after(off, every(2), LONG, 1);
+        assert!(states.iter().all(|state| state.len() >= EXTENTS as usize / 2), "{states:?}");
     }
 
     #[test]
     fn what_is_one_piece_is_not_scattered_on_the_way() {
-        let states = planes_after(0..EXTENTS / 2, 3 * super::TURNS as usize, 1);
+        let states = planes_after(Switches::ON, 0..EXTENTS / 2, LONG, 1);
         assert!(states.iter().all(|state| state.len() <= 6), "{states:?}");
         assert_eq!(states[0].len(), 2, "{states:?}");
         assert_eq!(states.last().unwrap().len(), 1, "{states:?}");
@@ -185,15 +192,17 @@ mod tests {
 
     #[test]
     fn where_much_is_left_out_nothing_goes_through_a_third_plane() {
-        let states = planes_after(every(2), 3 * super::TURNS as usize, 3);
+        let states = planes_after(Switches::ON, every(2), LONG, 3);
         assert!(states.iter().flatten().all(|plane| *plane < 2), "{states:?}");
     }
 
     #[test]
     fn what_has_been_through_a_third_plane_does_not_come_back_to_it() {
-        for (around, third, expected) in [(1, 2, 1), (1, 1, 1), (3, 2, 2)] {
+        for (rejoining, around, third, expected) in
+            [(true, 1, 2, 1), (true, 1, 1, 1), (true, 3, 2, 2), (false, 1, 2, 2)]
+        {
             let dir = tempfile::tempdir().unwrap();
-            let area = area(dir.path());
+            let area = area(dir.path(), Switches { rejoining, ..Switches::ON });
             store(&area, 0..3);
             area.publish(Publish::Shared, b"").unwrap();
             let (core, middle) = (&area.core, ExtentId(1));
@@ -206,7 +215,7 @@ mod tests {
             for extent in [0, 2, 1] {
                 core.arm(&mut state, ExtentId(extent), false);
             }
-            let case = format!("{around} {third}");
+            let case = format!("{rejoining} {around} {third}");
             assert_eq!(extent_word::plane_of(core.words.word(middle)), expected, "{case}");
             drop(state);
             store(&area, 0..3);

@@ -39,6 +39,8 @@ pub(crate) struct Look<'a> {
 pub(crate) struct Tracking<'a> {
     pub alternation: &'a Alternation,
     pub next_epoch: Epoch,
+    /// Whether what lies apart goes through a third plane.
+    pub rejoining: bool,
     /// The word of an extent, where the plane of its next version may stand.
     pub words: &'a dyn Fn(ExtentId) -> u32,
 }
@@ -61,6 +63,9 @@ pub(crate) fn choose(
         if step.is_some() {
             return step;
         }
+    }
+    if !tracked.rejoining {
+        return versions.peek(geometry, extent, current, beside);
     }
     if let Some(crowd) = look.crowd(extent, now) {
         return versions.peek_apart(extent, current, crowd);
@@ -131,6 +136,7 @@ mod tests {
         tracked: bool,
         alternation: Option<(u32, u32)>,
         next_epoch: u64,
+        rejoining: bool,
     }
 
     impl Model {
@@ -208,6 +214,9 @@ mod tests {
             {
                 return Some(with_spare(plane));
             }
+            if !self.rejoining {
+                return self.usual(e, beside).map(with_spare);
+            }
             if let Some(crowd) = self.crowd(e, now) {
                 return self.apart(e, crowd).map(with_spare);
             }
@@ -226,6 +235,7 @@ mod tests {
             tracked: rng.bool(),
             alternation: rng.bool().then(|| (rng.u32(0..2), rng.u32(1..4))),
             next_epoch: rng.u64(2..100),
+            rejoining: rng.bool(),
         };
         // Often most lie in one plane, so that there are crowds and neighbours in step.
         let usual = rng.u32(0..3);
@@ -269,6 +279,7 @@ mod tests {
             let tracked = model.tracked.then_some(Tracking {
                 alternation: &alternation,
                 next_epoch: Epoch(model.next_epoch),
+                rejoining: model.rejoining,
                 words: &words,
             });
             let look = Look { geometry: &geometry, own: &own, versions: &versions, tracked };
@@ -282,9 +293,11 @@ mod tests {
                 assert!(model.is_free(e, chosen.plane), "INV-AREA-1: nobody sees it");
                 let now = current.unwrap_or(PLANES);
                 met[0] += usize::from(model.tracked && model.in_step(e, now).is_some());
-                met[1] += usize::from(model.tracked && model.crowd(e, now).is_some());
+                let rejoins = model.tracked && model.rejoining;
+                met[1] += usize::from(rejoins && model.crowd(e, now).is_some());
                 met[2] += usize::from(beside.contains(&Some(chosen.plane)));
-                met[3] += usize::from(model.back(e, now, chosen.plane).is_some());
+                let usual = model.usual(e, beside).filter(|_| rejoins);
+                met[3] += usize::from(usual.is_some_and(|p| model.back(e, now, p).is_some()));
             }
         }
         // Few rounds meet few of them.

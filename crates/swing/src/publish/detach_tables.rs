@@ -61,3 +61,34 @@ impl Core {
         Ok(!state.heuristics.detached.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::model::manifest::Kind;
+    use crate::policy::switches::Switches;
+    use crate::sys::page_tables::DetachedTables;
+    use crate::{AreaName, AreaOptions, ByteLen, Namespace};
+
+    #[test]
+    fn switched_off_no_tables_are_moved() {
+        for detached_tables in [true, false] {
+            let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+            let switches = Switches { detached_tables, ..Switches::ON };
+            let ns = Namespace::open(dir.path()).unwrap().with_switches(switches);
+            let options = AreaOptions::with_reserve(ByteLen::mib(256));
+            let area = ns.create(&AreaName::new("tables").unwrap(), &options).unwrap();
+            area.track().unwrap();
+            for at in (0..ByteLen::mib(96).as_usize()).step_by(4096) {
+                // SAFETY: inside the tracked area; nobody else stores.
+                unsafe { area.base().as_ptr().add(at).write_volatile(7) };
+            }
+            let published = area.core.publish_quickly(Kind::Shared, b"").unwrap();
+            let moved = !area.core.lock_for_change().unwrap().heuristics.detached.is_empty();
+            // Not every kernel can.
+            assert!(!moved || detached_tables);
+            let huge = area.core.tracked.get().is_some_and(|tracked| tracked.has_huge_pages());
+            assert!(moved || !detached_tables || huge || DetachedTables::are_refused());
+            area.core.follow_up(published).unwrap();
+        }
+    }
+}

@@ -107,7 +107,8 @@ impl Core {
             self.words.set_unclaimed(extent, word);
         }
         let (Some(tracked), Some((closed, _quiet))) = (self.tracked.get(), shut) else { return };
-        if why == Freeze::Publish && tracked.hooked_live.load(Ordering::Relaxed) {
+        let hooked = why == Freeze::Publish && tracked.hooked_live.load(Ordering::Relaxed);
+        if hooked && self.ns.switches().spare_wait {
             tracked.spare_wait.begin();
         }
         drop(closed);

@@ -37,6 +37,9 @@ impl Core {
     /// Makes the next manifest ahead, where live hooks are expected. Without success nothing is
     /// lost but time.
     pub(crate) fn make_manifest_ahead(&self) {
+        if !self.ns.switches().made_ahead {
+            return;
+        }
         let Ok(mut state) = self.lock_for_change() else { return };
         let expected = self.live.try_lock().is_some_and(|live| live.is_answering());
         if !expected || state.manifests.made_ahead.is_some() {
@@ -122,6 +125,7 @@ mod tests {
     use super::*;
     use crate::live::pending::{Stage, Watch};
     use crate::model::manifest::{COMING, FILLING, HEADER_BYTES, Header, MAGIC, MAX_PAYLOAD_BYTES};
+    use crate::policy::switches::Switches;
     use crate::publish::commit::Published;
     use crate::publish::protocol::Publish;
     use crate::sys::file::Folder;
@@ -134,7 +138,11 @@ mod tests {
     }
 
     fn area(home: &Path) -> (Namespace, Area) {
-        let ns = Namespace::open(home).unwrap();
+        let ns = Namespace::open(home).unwrap().with_switches(Switches::ON);
+        area_in(ns)
+    }
+
+    fn area_in(ns: Namespace) -> (Namespace, Area) {
         let options = AreaOptions::with_reserve(ByteLen::mib(64));
         let area = ns.create(&name(), &options).unwrap();
         area.track().unwrap();
@@ -185,6 +193,19 @@ mod tests {
         assert_eq!(prepared(&area), Some(Epoch(20)));
         area.allow_live_hooks(false).unwrap();
         assert_eq!(names(&area), ["m.19"], "nothing is left of what was prepared");
+    }
+
+    #[test]
+    fn switched_off_nothing_is_made_ahead() {
+        let dir = tempfile::tempdir().unwrap();
+        let off = Switches { made_ahead: false, ..Switches::ON };
+        let (ns, area) = area_in(Namespace::open(dir.path()).unwrap().with_switches(off));
+        for round in 2..6 {
+            assert_eq!(ns.hook_live(&name()).unwrap().epoch(), Epoch(round));
+            area.core.make_manifest_ahead();
+            assert!(area.core.lock_for_change().unwrap().manifests.made_ahead.is_none());
+            assert_eq!(area.core.folder.identity_of(SHARING), None);
+        }
     }
 
     #[test]

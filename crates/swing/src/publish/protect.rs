@@ -119,7 +119,8 @@ impl Core {
 
     fn protect_span(&self, state: &mut Tables, why: Freeze, start: u64, len: u64) -> Result<()> {
         let span = self.mapping.span();
-        if why == Freeze::Publish && self.tracked.get().is_some() {
+        let tracked = self.tracked.get().is_some();
+        if why == Freeze::Publish && tracked && self.ns.switches().detached_tables {
             for (at, len) in self.whole_tables(state, start, start + len) {
                 let to = state.heuristics.detach_to.take();
                 state.heuristics.detached.extend(DetachedTables::of_span(

@@ -205,7 +205,8 @@ impl Core {
         assert!(known.is_none(), "an epoch is published once");
         state.changed.dirty = false;
         state.spare.reuse = std::mem::take(&mut state.spare.rewritten);
-        if self.tracked.get().is_some() && kind != Kind::Anonymous {
+        let alternates = self.tracked.get().is_some() && self.ns.switches().alternation;
+        if alternates && kind != Kind::Anonymous {
             let Tables { heuristics, runs, spare, .. } = &mut *state;
             heuristics.alternation.turn(runs, spare.reuse, &self.geometry);
         }

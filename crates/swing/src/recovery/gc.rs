@@ -55,7 +55,7 @@ impl Namespace {
     pub(crate) fn collect_a_little(&self) {
         retained::release_removed();
         let Ok(mut names) = self.folder().names() else { return };
-        names.retain(|n| n.starts_with(UNNAMED) || n.starts_with(REMOVED));
+        names.retain(|n| [UNNAMED, REMOVED, MAKING].iter().any(|begin| n.starts_with(begin)));
         let from = process::random_id() as usize % names.len().max(1);
         names.rotate_left(from);
         for name in names.iter().take(COLLECTED_PER_CREATION) {

@@ -295,6 +295,18 @@ impl Folder {
         }
     }
 
+    /// Whether a folder that somebody has open has the name `name` in this one. No other has its
+    /// identity, so it does not matter whether the number that is asked through is this folder's.
+    pub(crate) fn has_folder(&self, name: &str, identity: (u64, u64)) -> bool {
+        let asked = match &self.dir {
+            Dir::Open(dir) => Some(dir.as_fd()),
+            Dir::Kept(dir) => dir.unchecked(),
+        };
+        let found = asked.and_then(|dir| fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok());
+        found.is_some_and(|st| (st.st_dev, st.st_ino) == identity)
+            || self.identity_of(name) == Some(identity)
+    }
+
     /// Identity of what `name` in this folder is now.
     pub(crate) fn identity_of(&self, name: &str) -> Option<(u64, u64)> {
         let st = fs::statat(self.here().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;

@@ -49,8 +49,8 @@ pub(crate) struct FileLock {
     /// Device and inode of the file.
     identity: (u64, u64),
     at_fork: AtFork,
-    /// The process that took it.
-    process: (u32, u64),
+    /// The process that took it, where its children must not have it.
+    process: Option<(u32, u64)>,
 }
 
 #[derive(Debug)]
@@ -115,7 +115,8 @@ impl FileLock {
                 Held::Open(KeptFile::known(copy, identity, Access::Read))
             }
         };
-        Ok(Self { held, identity, at_fork, process: this_process() })
+        let process = (at_fork == AtFork::Leave).then(this_process);
+        Ok(Self { held, identity, at_fork, process })
     }
 
     /// Device and inode of the locked file.
@@ -125,7 +126,7 @@ impl FileLock {
 
     /// `false` in a child that has not got it.
     pub(crate) fn is_here(&self) -> bool {
-        self.at_fork == AtFork::Inherit || self.process == this_process()
+        self.process.is_none_or(|process| process == this_process())
     }
 
     #[cfg(test)]

@@ -3,9 +3,10 @@
 //! A daemon closes all descriptors there are, and so does many a program before it starts another
 //! one. Then the number that this library keeps is closed, or means a file of the program. So a
 //! kept file is a number together with what it must mean, its device and inode, and nobody gets at
-//! the number but by [`KeptFile::here`], which compares them (0.4 us). A number that means
-//! something else is forgotten, and the file opened again by its name, if it has one; otherwise the
-//! call fails with `EBADF`, which becomes [`Fault::DescriptorLost`].
+//! the number but by [`KeptFile::here`], which compares them (0.4 us); for reads, which are looked
+//! at afterwards, by [`KeptFile::unchecked`]. A number that means something else is forgotten, and
+//! the file opened again by its name, if it has one; otherwise the call fails with `EBADF`, which
+//! becomes [`Fault::DescriptorLost`].
 //!
 //! Two files of this library can be the same inode, and after a loss one can get the number that
 //! the other had. So each number has a keeper, by [`KEEPERS`].
@@ -90,7 +91,7 @@ pub(crate) struct Here<'a>(BorrowedFd<'a>);
 
 impl<'a> Here<'a> {
     /// A descriptor that is open for one call only.
-    pub(crate) fn opened(file: &'a OwnedFd) -> Self {
+    pub(crate) fn opened(file: &'a impl AsFd) -> Self {
         Self(file.as_fd())
     }
 }
@@ -188,6 +189,21 @@ impl KeptFile {
         Err(Errno::BADF)
     }
 
+    /// As [`KeptFile::here`], for a file without a name that `is_it` knows better than its inode
+    /// does.
+    pub(crate) fn here_if(
+        &self,
+        is_it: impl FnOnce(BorrowedFd<'_>) -> bool,
+    ) -> Result<Here<'_>, Errno> {
+        let number = self.number.load(Ordering::Acquire);
+        if number == NONE || !self.is_keeper(number) {
+            return Err(Errno::BADF);
+        }
+        // SAFETY: only asked about, also when it is closed or somebody else's.
+        let file = unsafe { BorrowedFd::borrow_raw(number) };
+        if is_it(file) { Ok(Here(file)) } else { Err(Errno::BADF) }
+    }
+
     /// Whether this is a folder that was looked at a moment ago; otherwise the next look is noted.
     fn was_seen(&self, number: RawFd) -> bool {
         if self.access != Access::Folder || number == NONE {
@@ -240,9 +256,14 @@ impl KeptFile {
         if number == NONE {
             return false;
         }
-        let kept = keeper_of(number).is_none_or(|k| k.load(Ordering::Acquire) == self.keeper);
         // SAFETY: only asked about, also when it is closed.
-        kept && identity_of(unsafe { BorrowedFd::borrow_raw(number) }) == Ok(self.identity)
+        self.is_keeper(number)
+            && identity_of(unsafe { BorrowedFd::borrow_raw(number) }) == Ok(self.identity)
+    }
+
+    /// Whether this file has got the number, as far as this library's own files go.
+    fn is_keeper(&self, number: RawFd) -> bool {
+        keeper_of(number).is_none_or(|keeper| keeper.load(Ordering::Acquire) == self.keeper)
     }
 
     /// Opens the file again by its name; `lost` is the number that is not its own any more.

@@ -109,6 +109,12 @@ impl DetachedTables {
         Some(Self { at: moved as usize, len })
     }
 
+    /// Whether this kernel cannot do it at all.
+    #[cfg(test)]
+    pub(crate) fn are_refused() -> bool {
+        REFUSED.load(Ordering::Relaxed)
+    }
+
     /// Where as many tables can be moved the next time.
     pub(crate) fn another_target(&self) -> Option<DetachTarget> {
         DetachTarget::like(self.at, self.len)

@@ -198,6 +198,32 @@ pub(crate) fn time_of_thread_ns(_: i32) -> u64 {
     TIME.fetch_add(1, Ordering::Relaxed)
 }
 
+/// Whether a thread of this process sleeps until somebody wakes it: it neither runs, nor waits for
+/// a processor or a device. Where that cannot be found out, it does. Async-signal-safe.
+#[cfg(not(loom))]
+pub(crate) fn is_asleep(thread: i32) -> bool {
+    use std::io::Write;
+    let mut path = [0_u8; 48];
+    // One byte stays zero.
+    let mut rest = &mut path[..47];
+    let written = write!(rest, "/proc/self/task/{thread}/stat");
+    let Ok(path) = std::ffi::CStr::from_bytes_until_nul(&path) else { return true };
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    let (mut text, mode) = ([0_u8; 128], rustix::fs::Mode::empty());
+    let got =
+        rustix::fs::open(path, flags, mode).and_then(|file| rustix::io::read(file, &mut text));
+    let text = &text[..got.unwrap_or(0)];
+    // Behind the name, which may have parentheses of its own.
+    let state = text.iter().rposition(|byte| *byte == b')').and_then(|at| text.get(at + 2));
+    written.is_err() || state.is_none_or(|state| *state == b'S')
+}
+
+/// In a model every thread may be waiting.
+#[cfg(loom)]
+pub(crate) fn is_asleep(_: i32) -> bool {
+    true
+}
+
 /// The process that listens at the other end of a connection, if it can be seen from here.
 pub(crate) fn peer_of(stream: impl AsFd) -> Option<i32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
@@ -329,6 +355,25 @@ mod tests {
         assert!(before > 0 && before <= own);
         assert!(time_of_thread_ns(me) > before);
         assert_eq!(time_of_thread_ns(i32::MAX - 8), 0);
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_asleep_and_one_that_works_is_not() {
+        assert!(!is_asleep(thread_id()));
+        let (send, receive) = std::sync::mpsc::channel();
+        let (end, until) = std::sync::mpsc::channel::<()>();
+        let waiting = std::thread::spawn(move || {
+            send.send(thread_id()).unwrap();
+            until.recv().ok();
+        });
+        let number = receive.recv().unwrap();
+        let begun = std::time::Instant::now();
+        while !is_asleep(number) {
+            assert!(begun.elapsed().as_secs() < 60);
+        }
+        drop(end);
+        waiting.join().unwrap();
+        assert!(is_asleep(i32::MAX - 8), "not known");
     }
 
     #[test]

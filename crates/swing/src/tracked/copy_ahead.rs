@@ -67,7 +67,7 @@ impl Area {
     /// and a store may wait for up to 8 MiB that are being copied. Only in tracked areas that allow
     /// live hooks. Off at first.
     pub fn copy_ahead(&self, yes: bool) {
-        match (self.core.tracked.get(), yes) {
+        match (self.core.tracked.get(), yes && self.core.ns.switches().copy_ahead) {
             (Some(tracked), true) => tracked.ahead.wanted.store(true, Ordering::SeqCst),
             _ => self.core.stop_ahead(),
         }

@@ -27,7 +27,8 @@ impl Core {
     /// once, and keeps it open until that publish. When there is more to protect.
     pub(crate) fn protect_early(&self, state: &mut Tables) -> Result<Option<Duration>> {
         let Some(tracked) = self.tracked.get() else { return Ok(None) };
-        if !tracked.hooked_live.load(Ordering::Relaxed) {
+        let hooked = tracked.hooked_live.load(Ordering::Relaxed);
+        if !hooked || !self.ns.switches().early_protection {
             return Ok(None);
         }
         let (mut most, mut chances) = match tracked.huge {
@@ -99,5 +100,31 @@ impl Core {
             return Err(mapping_fault(e, &path));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::switches::Switches;
+    use crate::sys::extent_mapping::is_writable;
+    use crate::{AreaName, AreaOptions, ByteLen, Namespace};
+
+    #[test]
+    fn switched_off_nothing_is_protected_before_a_publish() {
+        for early_protection in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let switches = Switches { early_protection, ..Switches::ON };
+            let ns = Namespace::open(dir.path()).unwrap().with_switches(switches);
+            let options = AreaOptions::with_reserve(ByteLen::mib(64));
+            let area = ns.create(&AreaName::new("early").unwrap(), &options).unwrap();
+            area.allow_live_hooks(true).unwrap();
+            // SAFETY: inside the tracked area; nobody else stores.
+            unsafe { area.base().as_ptr().write_volatile(7) };
+            for _ in 0..3 {
+                let mut state = area.core.lock_for_change().unwrap();
+                area.core.protect_early(&mut state).unwrap();
+            }
+            assert_eq!(is_writable(area.base().as_ptr() as usize), !early_protection);
+        }
     }
 }

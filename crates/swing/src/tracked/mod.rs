@@ -63,6 +63,6 @@ pub(crate) mod track;
 
 pub use crate::trap::pins::{MAX_PINNED, Pin, pin, unpin};
 pub use crate::trap::resolve::{is_tracked, prepare};
-pub use crate::trap::served::{Serves, is_served, set_served};
+pub use crate::trap::served::{Fills, Serves, is_served, set_filler, set_served};
 pub use crate::trap::shortage::{ShortageHandler, StoreShortage, on_shortage};
 pub use crate::trap::signal::rearm;

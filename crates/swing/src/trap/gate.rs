@@ -13,7 +13,9 @@
 //! thread may enter. So no other thread can show, through other memory, that it has stored since.
 //! During this time the C library and older fork handlers run and take locks, and a waiting thread
 //! may hold one of these locks. So waiting threads check whether the forking thread makes progress,
-//! and open the gate if it does not.
+//! and open the gate if it sleeps all the time. Then the child would have memory of two moments:
+//! the area as it was frozen, and other memory that tells of later stores. So it gets nothing of
+//! the area ([`StoreGate::opened_early`]).
 
 use std::time::Duration;
 
@@ -32,8 +34,9 @@ const SPINS: u32 = 200;
 /// The longest sleep between two looks.
 const NAP: Duration = Duration::from_millis(1);
 /// How often a thread that waits for a fork looks at the forking thread, and how long it sleeps in
-/// between; after so many looks in a row at which that had used no processor it waits for somebody.
-const FORK_LOOKS: u32 = 100;
+/// between; after so many looks in a row, five seconds, at which that slept and had used no
+/// processor it waits for somebody.
+const FORK_LOOKS: u32 = 500;
 const FORK_NAP: Duration = Duration::from_millis(10);
 
 /// See the module documentation.
@@ -47,6 +50,8 @@ pub(crate) struct StoreGate {
     holding: AtomicU32,
     /// The thread that forks; its own stores go on.
     forker: AtomicI32,
+    /// 1: stores went on before the last fork was over.
+    early: AtomicU32,
     /// Threads that sleep, or are about to, until the word changes.
     outside: AtomicU32,
 }
@@ -158,6 +163,7 @@ impl StoreGate {
     pub(crate) fn begin_fork(&self) {
         let _closed = self.close();
         self.forker.store(process::thread_id(), Ordering::SeqCst);
+        self.early.store(0, Ordering::SeqCst);
         let before = self.word.fetch_or(FORKING, Ordering::SeqCst);
         assert!(before & FORKING == 0, "one thread forks at a time");
     }
@@ -168,11 +174,17 @@ impl StoreGate {
         self.call_in();
     }
 
+    /// Whether stores went on before there was a child.
+    pub(crate) fn opened_early(&self) -> bool {
+        self.early.load(Ordering::SeqCst) != 0
+    }
+
     /// Waits until the fork is over. When the forking thread waits itself, perhaps for the calling
-    /// one, the gate is opened, and that is said: the child may not have one moment then, but there
-    /// will be a child.
+    /// one, the gate is opened, and that is said: the child has nothing of the area then, but there
+    /// will be a child. A thread that gets no processor does not sleep.
     fn wait_for_fork(&self) {
-        let used = || process::time_of_thread_ns(self.forker.load(Ordering::SeqCst));
+        let forker = || self.forker.load(Ordering::SeqCst);
+        let used = || process::time_of_thread_ns(forker());
         let (mut before, mut looks) = (used(), 0);
         loop {
             let word = self.word.load(Ordering::SeqCst);
@@ -181,12 +193,13 @@ impl StoreGate {
             }
             self.stay_outside(word, Some(FORK_NAP));
             let now = used();
-            looks = if now == before { looks + 1 } else { 0 };
+            looks = if now == before && process::is_asleep(forker()) { looks + 1 } else { 0 };
             if looks == FORK_LOOKS {
                 strict::say(
-                    "swing: a fork has waited for a second, perhaps for a thread that stores: \
-                     stores go on, and the child may have memory of two moments\n",
+                    "swing: a fork has waited for five seconds, perhaps for a thread that stores: \
+                     stores go on, and the child has nothing of the area\n",
                 );
+                self.early.store(1, Ordering::SeqCst);
                 return self.end_fork();
             }
             before = now;
@@ -207,9 +220,11 @@ impl StoreGate {
         self.word.fetch_or(HELD, Ordering::SeqCst);
     }
 
+    /// A handler of the program may interrupt the holder anywhere in here, and store: it is let in
+    /// as the holder until nothing is held.
     pub(crate) fn end_hold(&self) {
-        self.holder.store(0, Ordering::SeqCst);
         self.word.fetch_and(!HELD, Ordering::SeqCst);
+        self.holder.store(0, Ordering::SeqCst);
         self.call_in();
         let before = self.holding.swap(0, Ordering::SeqCst);
         assert_eq!(before, 1, "held once");
@@ -300,7 +315,7 @@ mod tests {
                     gate.enter();
                     gate.leave();
                 });
-                let end = Instant::now() + 3 * FORK_LOOKS * FORK_NAP;
+                let end = Instant::now() + 3 * FORK_LOOKS * FORK_NAP / 2;
                 let goes_on = || Instant::now() < end && !waiting.is_finished();
                 while goes_on() {
                     std::hint::spin_loop();

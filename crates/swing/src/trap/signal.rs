@@ -47,6 +47,7 @@ use crate::sys::process::thread_id;
 use crate::sys::strict::strict_assert;
 use crate::sys::sync::Mutex;
 use crate::trap::resolve::{self, Access};
+use crate::trap::served;
 
 /// The longest chain of handlers kept; the newest replaces the last beyond it.
 const MAX_CHAIN: usize = 8;
@@ -289,7 +290,7 @@ extern "C" fn on_fault<const LINKS: usize>(
     // 1 and 2 are SEGV_MAPERR and SEGV_ACCERR: the faults of missing and protected pages.
     let resolved = matches!(code, 1 | 2)
         && access(context, address) == Access::Data
-        && (enter_child() || resolve::resolve(address));
+        && (enter_child() || resolve::resolve(address) || served::fill_trapped(address));
     if !resolved {
         chain(signal, info, context, (&raw const errno).addr(), LINKS);
     }

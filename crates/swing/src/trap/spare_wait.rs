@@ -53,6 +53,7 @@ mod tests {
 
     use super::*;
     use crate::model::manifest::Kind;
+    use crate::policy::switches::Switches;
     use crate::{AreaName, AreaOffset, AreaOptions, ByteLen, Namespace};
 
     #[test]
@@ -79,8 +80,14 @@ mod tests {
     /// Each extent alternates between two planes, although stores come right after each publish.
     #[test]
     fn a_store_right_after_a_publish_takes_the_memory_that_this_sets_free() {
+        store_after_publishes(true);
+        store_after_publishes(false);
+    }
+
+    fn store_after_publishes(spare_wait: bool) {
         let dir = tempfile::tempdir().unwrap();
-        let ns = Namespace::open(dir.path()).unwrap();
+        let switches = Switches { spare_wait, ..Switches::ON };
+        let ns = Namespace::open(dir.path()).unwrap().with_switches(switches);
         let options = AreaOptions::with_reserve(ByteLen::mib(64));
         let area = ns.create(&AreaName::new("settling").unwrap(), &options).unwrap();
         area.track().unwrap();
@@ -96,6 +103,12 @@ mod tests {
         store(2);
         for round in 3..9 {
             let published = core.publish_quickly(Kind::Shared, b"").unwrap();
+            if !spare_wait {
+                // It would wait until then, and longer than the test may take.
+                store(round);
+                core.follow_up(published).unwrap();
+                continue;
+            }
             let gone_on = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 scope.spawn(|| {

@@ -90,6 +90,13 @@ pub fn value_in(snapshot: &Snapshot, at: u64) -> u64 {
     u64::from_ne_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap())
 }
 
+/// Whether a choice that only buys speed is switched off ([`swing::WITHOUT_VARIABLE`]): a test of
+/// what it does has nothing to see then.
+pub fn is_off(choice: &str) -> bool {
+    let without = std::env::var(swing::WITHOUT_VARIABLE).unwrap_or_default();
+    without.split(',').any(|word| word.trim() == choice)
+}
+
 /// For live hooks of an owner that may get no processor for long.
 pub fn patient() -> swing::HookOptions {
     swing::HookOptions { patience: std::time::Duration::from_secs(60), ..Default::default() }

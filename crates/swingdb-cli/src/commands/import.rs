@@ -51,10 +51,12 @@ pub fn run(home: &Home, args: &ImportArgs) -> Outcome {
         rows += report.rows;
         bytes += report.bytes;
     }
-    println!("{}", summary(rows, bytes, start.elapsed(), &args.into));
+    let taken = start.elapsed();
+    // Success is said when all that was asked for is done.
     if args.share {
         database.share()?;
     }
+    println!("{}", summary(rows, bytes, taken, &args.into));
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! The commands, one file each.
 
+mod beside;
 pub mod checkpoint;
+pub mod cluster;
 pub mod doctor;
 pub mod drop;
 pub mod export;
@@ -15,3 +17,4 @@ pub mod serve;
 pub mod share;
 pub mod sql;
 pub mod tree;
+pub mod ui;

@@ -3,10 +3,10 @@
 //! A database may have several parents (fan-in); it is then drawn under each of them, with its own
 //! children under the first only.
 
-use super::ls::{display_name, json_of};
 use crate::args::ListArgs;
 use crate::failure::Outcome;
 use crate::home::Home;
+use crate::listing::{display_name, json_of};
 use crate::units;
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
@@ -45,11 +45,13 @@ struct Labelled {
 
 fn labelled(node: &LineageNode) -> Labelled {
     let info = &node.info;
-    let name = display_name(info);
+    let shown = display_name(info);
+    // Parents are told by their own names, without labels.
+    let name = info.name.as_ref().map_or_else(|| shown.clone(), |name| name.as_str().to_string());
     let own = units::bytes(info.own.0);
     let epoch = info.shared_epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();
     let owner = info.owner.as_ref().map(|o| format!(", written by {}", o.pid)).unwrap_or_default();
-    let label = format!("{name} ({own}{epoch}{owner})");
+    let label = format!("{shown} ({own}{epoch}{owner})");
     Labelled { name, label, parents: node.parents.clone() }
 }
 

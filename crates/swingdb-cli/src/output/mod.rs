@@ -3,14 +3,14 @@
 //! All shapes but the table stream: a result of any size passes through. The table needs to know
 //! its widths, so it keeps a bounded number of rows (see [`pretty`]).
 
-mod cells;
+pub mod cells;
 mod delimited;
 mod insert;
 mod json;
 mod lines;
 mod markdown;
 mod pager;
-mod plan;
+pub mod plan;
 mod pretty;
 
 use crate::failure::{Failure, Outcome};

@@ -15,25 +15,24 @@ const METRICS: &str = ", metrics=[";
 const DETAIL_CHARS: usize = 100;
 
 /// One operator.
-struct Node {
-    indent: usize,
-    name: String,
-    detail: String,
+pub struct Node {
+    /// Columns that it is indented by: more than the operator that reads its rows.
+    pub indent: usize,
+    pub name: String,
+    pub detail: String,
     /// As the engine writes them; empty where it does not say.
-    rows: String,
-    time: String,
+    pub rows: String,
+    pub time: String,
+    /// Its part of the time of all operators, if the engine says both.
+    pub share: Option<f64>,
 }
 
 /// The lines of a plan as a tree.
 pub fn tree(plan: &str) -> Vec<String> {
-    let nodes = parse(plan);
-    let total: f64 = nodes.iter().map(|node| nanoseconds(&node.time)).sum();
+    let nodes = nodes(plan);
     let mut table = vec![["rows", "time", "share", "operator"].map(str::to_string)];
     for (place, node) in nodes.iter().enumerate() {
-        let share = match total > 0.0 && !node.time.is_empty() {
-            true => format!("{:.0} %", 100.0 * nanoseconds(&node.time) / total),
-            false => String::new(),
-        };
+        let share = node.share.map(|share| format!("{:.0} %", 100.0 * share)).unwrap_or_default();
         let operator = format!("{}{}{}", branches(&nodes, place), node.name, shown(&node.detail));
         table.push([node.rows.clone(), node.time.clone(), share, operator]);
     }
@@ -88,8 +87,9 @@ fn shown(detail: &str) -> String {
     }
 }
 
-fn parse(plan: &str) -> Vec<Node> {
-    let mut nodes = Vec::new();
+/// The operators of a plan, from the topmost on, each before those whose rows it reads.
+pub fn nodes(plan: &str) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
     let mut begun = String::new();
     for part in plan.split('\n') {
         begun.push_str(part);
@@ -101,6 +101,11 @@ fn parse(plan: &str) -> Vec<Node> {
             continue;
         }
         nodes.push(Node::of(&std::mem::take(&mut begun)));
+    }
+    let total: f64 = nodes.iter().map(|node| nanoseconds(&node.time)).sum();
+    for node in &mut nodes {
+        let known = total > 0.0 && !node.time.is_empty();
+        node.share = known.then(|| nanoseconds(&node.time) / total);
     }
     nodes
 }
@@ -124,6 +129,7 @@ impl Node {
             detail: detail.trim().to_string(),
             rows: metric("output_rows"),
             time: metric("elapsed_compute"),
+            share: None,
         }
     }
 }

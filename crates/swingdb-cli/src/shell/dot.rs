@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Mode;
-use crate::progress::Bar;
+use crate::progress::{Bar, Statement};
 use crate::runner::Runner;
 use crate::units;
 use std::path::Path;
@@ -155,13 +155,13 @@ fn open(runner: &mut Runner<'_>, name: Option<&str>) -> Outcome {
         return Ok(());
     }
     let database = match name {
-        Some(name) => runner.home.open(name)?,
+        Some(name) => runner.home.without_store().open(name)?,
         None => runner.home.private()?,
     };
     runner.home.tell_if_new(&runner.database);
     runner.move_to(database)?;
     if runner.printer.talkative {
-        runner.printer.line(&super::what(runner.home, &runner.database))?;
+        runner.printer.line(&runner.home.describe(&runner.database))?;
     }
     Ok(())
 }
@@ -236,7 +236,9 @@ fn all_schemas(runner: &mut Runner<'_>) -> Outcome {
 
 fn share(runner: &mut Runner<'_>) -> Outcome {
     let start = Instant::now();
-    let shared = runner.database.share()?;
+    let bar = Statement::begin(&runner.connection);
+    let shared = runner.connection.share()?;
+    drop(bar);
     let taken = units::duration(start.elapsed());
     runner.printer.line(&format!("shared epoch {} in {taken}", shared.epoch))
 }

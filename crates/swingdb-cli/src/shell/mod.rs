@@ -4,6 +4,7 @@ mod complete;
 pub mod dot;
 
 use crate::args::ShellArgs;
+use crate::commands::cluster;
 use crate::failure::{Failure, Outcome};
 use crate::home::Home;
 use crate::interrupt;
@@ -23,6 +24,9 @@ const HISTORY_LINES: usize = 10_000;
 
 /// Starts the shell, or runs what `-c` or the standard input says.
 pub fn start(home: &Home, args: &ShellArgs) -> Outcome {
+    if let Some(file) = &args.cluster {
+        return cluster::run(home, file, args);
+    }
     let interactive = args.commands.is_empty() && io::stdin().is_terminal();
     let database = open(home, args)?;
     let output = &args.output;
@@ -145,23 +149,8 @@ fn attempt(runner: &mut Runner<'_>, text: &str) -> Outcome {
 
 fn greeting(home: &Home, database: &Database) -> String {
     let version = env!("CARGO_PKG_VERSION");
-    let what = what(home, database);
+    let what = home.describe(database);
     format!("SwingDB {version}: {what}\nEnd statements with `;`, see `.help`, leave with `.quit`.")
-}
-
-/// What is open.
-fn what(home: &Home, database: &Database) -> String {
-    match (database.name(), database.is_snapshot(), database.epoch()) {
-        (Some(name), false, _) if database.is_new() => {
-            let near = home.suggestion(name).map(|near| format!("; did you mean {near:?}?"));
-            format!("new database {name:?}, open for writing{}", near.unwrap_or_default())
-        }
-        (Some(name), false, _) => format!("database {name:?}, open for writing"),
-        (Some(name), true, _) => format!("snapshot {name:?}"),
-        (None, true, Some(epoch)) => format!("a snapshot of epoch {epoch}; changes stay private"),
-        (None, true, None) => "a snapshot; changes stay private".to_string(),
-        (None, false, _) => "a private database; it ends with this shell".to_string(),
-    }
 }
 
 /// `$SWINGDB_HISTORY`, else `.swingdb_history` in the home directory.

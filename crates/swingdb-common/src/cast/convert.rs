@@ -12,18 +12,16 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
 use arrow::datatypes::{DataType, Field, SchemaRef};
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::util::display::FormatOptions;
 
 use crate::cast::normalize::{prepared, prepared_type};
 use crate::cast::refused::refused;
+use crate::cast::shown::show;
 use crate::enums::EnumType;
 use crate::error::{Error, Result};
 use crate::time::zones::{Zone, in_zone, shown_in};
 use crate::types::sql_names::sql_name;
 use crate::uuid;
-
-/// Values longer than this are cut in messages.
-const MAX_SHOWN_CHARS: usize = 60;
 
 /// Where in a statement's input a batch lies, for messages.
 #[derive(Clone, Copy, Debug, Default)]
@@ -204,23 +202,6 @@ fn explain(
         None => format!("cannot be converted to {}: {reason}", sql_name(to)),
     };
     Error::Conversion { message, column: Some(column.to_string()) }
-}
-
-/// One value as a person would write it, cut when long.
-pub fn show(array: &ArrayRef, row: usize) -> String {
-    let options = FormatOptions::default();
-    let text = match ArrayFormatter::try_new(array, &options) {
-        Ok(formatter) => formatter.value(row).to_string(),
-        Err(_) => "a value".to_string(),
-    };
-    let mut short: String = text.chars().take(MAX_SHOWN_CHARS).collect();
-    if short.len() < text.len() {
-        short.push_str("...");
-    }
-    match array.data_type() {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => format!("'{short}'"),
-        _ => short,
-    }
 }
 
 #[cfg(test)]

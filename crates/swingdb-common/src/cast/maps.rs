@@ -2,6 +2,9 @@
 //!
 //! No key of a map is NULL, and none is there twice; also not after `'1'` and `'01'` have become
 //! numbers.
+//!
+//! **Cycle.** Keys and values are converted as alone ([`normalize`](super::normalize)), which
+//! converts maps here.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 //! | [`convert`] | what a statement computed, as the type of the column that stores it |
 //! | [`normalize`] | what comes before the engine's cast: forms it does not know |
 //! | [`nested`], [`nested_json`], [`maps`] | lists, structs and maps from text and from JSON |
+//! | [`parts`], [`shown`] | what nested values are made of, and values in messages |
 //! | [`narrow`], [`refused`] | values that do not fit, and conversions that nobody may ask for |
 //! | [`blobs`], [`exponents`] | byte strings as text, and `1e3` as a decimal |
 
@@ -16,4 +17,6 @@ mod narrow;
 pub mod nested;
 mod nested_json;
 pub mod normalize;
+mod parts;
 pub mod refused;
+pub mod shown;

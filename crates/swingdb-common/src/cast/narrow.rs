@@ -41,7 +41,7 @@ pub(super) fn without_lost(array: &ArrayRef, narrow: ArrayRef, safe: bool) -> Re
         None => Ok(narrow),
         Some(_) if safe => Ok(nullif(&narrow, &lost)?),
         Some(row) => {
-            let value = super::convert::show(array, row);
+            let value = super::shown::show(array, row);
             let message = format!("{value} does not fit {}", sql_name(narrow.data_type()));
             Err(Error::Conversion { message, column: None })
         }

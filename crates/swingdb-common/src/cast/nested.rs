@@ -14,6 +14,9 @@
 //! ```text
 //! '[a, "b, c", NULL]'  ->  a | b, c | NULL
 //! ```
+//!
+//! **Cycle.** Parts are cast as values alone are ([`normalize`](super::normalize)), which reads
+//! nested texts here.
 
 use std::sync::Arc;
 
@@ -29,17 +32,12 @@ use arrow::util::display::FormatOptions;
 use super::maps::wrong_keys;
 use crate::cast::nested_json;
 use crate::cast::normalize::prepared;
+use crate::cast::parts::{Part, Wrong, is_nested};
 use crate::error::{Error, Result};
 use crate::types::sql_names::sql_name;
 
 /// Texts longer than this are cut in messages.
 const MAX_SHOWN_CHARS: usize = 60;
-
-/// Whether this is the type of lists, structs or maps.
-pub fn is_nested(data_type: &DataType) -> bool {
-    use DataType::{FixedSizeList, LargeList, List, Map, Struct};
-    matches!(data_type, List(_) | LargeList(_) | FixedSizeList(..) | Struct(_) | Map(..))
-}
 
 /// The values that texts are of a nested type; of a text that is none an error, or NULL where
 /// `safe`.
@@ -86,11 +84,6 @@ struct Reader<'a> {
     /// The texts are JSON.
     json: bool,
 }
-
-/// What is wrong with a text.
-pub(super) type Wrong = &'static str;
-/// NULL, or the text of a part.
-pub(super) type Part = Option<String>;
 
 impl Reader<'_> {
     fn values(&self, texts: &StringViewArray) -> Result<ArrayRef> {

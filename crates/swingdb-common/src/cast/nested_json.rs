@@ -10,7 +10,7 @@
 
 use arrow::datatypes::{DataType, Fields};
 
-use crate::cast::nested::{Part, Wrong, is_nested};
+use crate::cast::parts::{Part, Wrong, is_nested};
 use crate::json;
 
 pub(super) const NULL: &str = "null";

@@ -22,6 +22,9 @@
 //! | text | intervals | are [read](crate::interval_text) as they are written |
 //!
 //! Inside of lists and structs too. [`prepared_type`] says whether there is anything to do.
+//!
+//! **Cycle.** What is nested is cast by [`nested`] and [`maps`], and their parts as values alone
+//! are.
 
 use std::sync::Arc;
 
@@ -40,7 +43,8 @@ use arrow::util::display::FormatOptions;
 use super::blobs::{blob_of_text, blob_text};
 use super::{exponents, maps, narrow};
 use crate::cast::nested;
-pub use crate::cast::nested::{is_nested, read as read_text, read_json};
+pub use crate::cast::nested::{read as read_text, read_json};
+pub use crate::cast::parts::is_nested;
 use crate::error::{Error, Result};
 use crate::time::intervals::{interval_texts, readable};
 use crate::time::texts;

@@ -37,9 +37,8 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::error::{Error, Result, panicked};
-use crate::runtime::threads;
-use crate::runtime::threads::panic_text;
+use crate::error::{Error, Result, panic_text, panicked};
+use crate::runtime::wait::block_on_ticking;
 
 /// Ends the statements a session is running; see
 /// `Connection::interrupt_handle` of `swingdb`.
@@ -116,6 +115,12 @@ impl StatementName {
 }
 
 impl CancelToken {
+    /// What another thread ends this one statement with.
+    pub fn handle(&self) -> InterruptHandle {
+        let tokens = Mutex::new(vec![Arc::downgrade(&self.0)]);
+        InterruptHandle { running: Arc::new(Running { tokens }) }
+    }
+
     /// The name of the token's statement.
     pub fn name(&self) -> StatementName {
         StatementName(Arc::downgrade(&self.0))
@@ -161,7 +166,7 @@ impl CancelToken {
 
     /// Waits for `future` on the caller's thread, which looks at the clock meanwhile.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
-        threads::block_on_ticking(future, self.patience(), || self.look_at_clock())
+        block_on_ticking(future, self.patience(), || self.look_at_clock())
     }
 
     /// [`Error::Interrupted`] when the statement is to end.
@@ -320,6 +325,8 @@ impl<F: Future> Future for Stoppable<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::threads;
+    use crate::runtime::wait::block_on;
 
     #[test]
     fn an_interrupt_reaches_what_runs_and_nothing_that_starts_later() {
@@ -367,7 +374,7 @@ mod tests {
                 (task.await.unwrap(), block.await.unwrap())
             };
             let mut task = threads::spawn(Stoppable::new(token.clone(), work)).unwrap();
-            threads::block_on(task.join()).unwrap()
+            block_on(task.join()).unwrap()
         };
         assert_eq!(both(&token), (false, false));
         token.0.cancel();

@@ -154,6 +154,16 @@ impl Turnstile {
     /// Waits until it is `order`'s turn and runs `pass`; [`Error::Interrupted`] when one before it
     /// failed.
     pub fn pass<T>(&self, order: u64, pass: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.pass_before(order, order + 1, pass)
+    }
+
+    /// Waits until it is `order`'s turn; the next one is that of `next`. The numbers between them
+    /// are nobody's.
+    pub fn skip(&self, order: u64, next: u64) -> Result<()> {
+        self.pass_before(order, next, || Ok(()))
+    }
+
+    fn pass_before<T>(&self, order: u64, next: u64, pass: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut state = self.state.lock();
         while state.next != order && order <= state.closed_at {
             self.moved.wait(&mut state);
@@ -166,7 +176,7 @@ impl Turnstile {
         if result.is_err() {
             self.close_at(order);
         }
-        self.state.lock().next = order + 1;
+        self.state.lock().next = next;
         self.moved.notify_all();
         result
     }
@@ -183,6 +193,32 @@ impl Turnstile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_are_nobodys_are_skipped() {
+        let turnstile = Turnstile::default();
+        let passed = Mutex::new(Vec::new());
+        // Each piece has as many numbers as it likes, up to the next hundred.
+        let mut pieces = (0..20).map(|piece| (piece * 100, piece % 4));
+        let result = in_parallel(
+            4,
+            || Ok(pieces.next()),
+            |begin, count: u64| {
+                for order in begin..begin + count {
+                    turnstile.pass(order, || {
+                        passed.lock().push(order);
+                        Ok(())
+                    })?;
+                }
+                turnstile.skip(begin + count, begin + 100)
+            },
+        );
+        result.unwrap();
+        let expected: Vec<u64> = (0..20)
+            .flat_map(|piece| (0..piece % 4).map(move |order| piece * 100 + order))
+            .collect();
+        assert_eq!(passed.into_inner(), expected);
+    }
 
     #[test]
     fn the_first_error_in_order_wins() {

@@ -1,25 +1,22 @@
-//! The threads queries run on, and how a caller's thread waits for them.
+//! The threads queries run on.
 //!
 //! The library keeps one tokio runtime of its own, started with the first query. Callers never run
 //! query code on their own thread: they wait, and so can be interrupted at once even while a plan
 //! computes without pause. After a `fork` the child has none of these threads; it starts a runtime
 //! of its own (recognised by the process id) and never touches its parent's.
-//!
-//! Waiting uses thread parking only, so it works on any thread, also inside another async runtime.
 
 use std::future::Future;
-use std::pin::pin;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
+use crate::runtime::allocator;
 use crate::runtime::cancel::{CancelToken, stoppable, unwound};
+use crate::runtime::wait::block_on;
 
 /// Stack of a worker thread: plans of the depth that is allowed are walked by recursion. Only what
 /// is used of it takes memory.
@@ -113,6 +110,7 @@ fn runtime() -> Result<&'static Runtime> {
             Some(node) => node,
             None => {
                 let (runtime, next) = (start()?, OnceLock::new());
+                allocator::queries_begin();
                 let made = Box::new(Node { pid, runtime, retired: AtomicBool::new(false), next });
                 // Another thread may have been quicker; then ours is shut down without waiting.
                 match cell.set(made) {
@@ -267,62 +265,10 @@ impl<T> Drop for Task<T> {
     }
 }
 
-/// What a panic said.
-pub fn panic_text(payload: Box<dyn std::any::Any + Send>) -> String {
-    let text = payload
-        .downcast_ref::<&str>()
-        .map(|s| s.to_string())
-        .or_else(|| payload.downcast_ref::<String>().cloned());
-    format!("panic: {}", text.unwrap_or_else(|| "of unknown cause".to_string()))
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Waits for `future` on the caller's thread.
-pub fn block_on<F: Future>(future: F) -> F::Output {
-    block_on_ticking(future, Duration::MAX, || {})
-}
-
-/// As [`block_on`], calling `tick` every `period` meanwhile.
-pub fn block_on_ticking<F: Future>(
-    future: F,
-    period: Duration,
-    mut tick: impl FnMut(),
-) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    let mut last = Instant::now();
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-        if period == Duration::MAX {
-            std::thread::park();
-            continue;
-        }
-        let passed = last.elapsed();
-        if passed >= period {
-            tick();
-            last = Instant::now();
-            continue;
-        }
-        std::thread::park_timeout(period - passed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -368,17 +314,5 @@ mod tests {
         let mut task = spawn(async { 1 }).unwrap();
         assert_eq!(block_on(task.join()).unwrap(), 1);
         hang.store(false, Ordering::Release);
-    }
-
-    #[test]
-    fn ticks_come_while_waiting() {
-        let (begun, ticks) = (Instant::now(), std::cell::Cell::new(0));
-        // Looked at again after each tick; nothing else wakes it.
-        let enough = std::future::poll_fn(|_| match ticks.get() {
-            5 => Poll::Ready(()),
-            _ => Poll::Pending,
-        });
-        block_on_ticking(enough, Duration::from_millis(10), || ticks.set(ticks.get() + 1));
-        assert!(begun.elapsed() >= Duration::from_millis(50), "{:?}", begun.elapsed());
     }
 }

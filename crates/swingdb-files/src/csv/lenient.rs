@@ -7,9 +7,9 @@
 use arrow::array::RecordBatch;
 use swingdb_common::error::Error;
 
-use super::fields::{Fields, RecordReader};
-use super::parse::Parser;
-use super::split::Block;
+use crate::text::fields::{Fields, RecordReader};
+use crate::text::parse::Parser;
+use crate::text::split::Block;
 
 /// A record's place in its block.
 #[derive(Clone, Copy, Debug)]

@@ -7,16 +7,8 @@
 //! [`sniff`] decides dialect, names and types first. Everything after that follows the decision
 //! strictly: a record that does not fit is an error.
 
-pub(crate) mod columns;
-pub(crate) mod described;
-pub(crate) mod dialect;
-mod fields;
 mod lenient;
-pub(crate) mod parse;
 pub(crate) mod sniff;
-mod split;
-pub(crate) mod styles;
-pub(crate) mod values;
 pub(crate) mod write;
 
 use std::io::Read;
@@ -26,17 +18,18 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
 
-use self::dialect::Dialect;
-use self::parse::{Layout, Parser};
-use self::sniff::{Hints, Sniffed};
-use self::split::{SplitError, Splitter};
-use super::options::{ImportOptions, NewLine};
-use crate::file_scan::{FileSink, Run, Target};
-use crate::input_file::InputFile;
-use crate::match_columns::{Matched, match_columns};
+use crate::csv::sniff::{Hints, Sniffed};
+use crate::input::InputFile;
+use crate::options::{ImportOptions, NewLine};
+use crate::reading::match_columns::{Matched, match_columns};
+use crate::reading::{FileSink, Run, Target};
+use crate::text::dialect::Dialect;
+use crate::text::fields::{Fields, RecordReader};
+use crate::text::parse::{Layout, Parser};
+use crate::text::split::{SplitError, Splitter};
 
-pub(crate) use self::parse::shown;
-pub(crate) use self::split::{Block, MAX_RECORD_BYTES};
+use crate::text::shown::{BYTE_ORDER_MARK, OTHER_ENCODING, shown};
+use crate::text::split::{Block, MAX_RECORD_BYTES};
 
 /// Rows of a sample when the caller does not say.
 const SAMPLE_ROWS: u64 = 20_480;
@@ -53,7 +46,7 @@ const BLOCKS_PER_THREAD: u64 = 4;
 
 /// How a set of CSV files is read.
 pub(crate) struct CsvScan {
-    dialect: Dialect,
+    pub(crate) dialect: Dialect,
     layout: Layout,
     /// For each column of the schema its place in the target table.
     target_columns: Option<Vec<usize>>,
@@ -103,12 +96,12 @@ impl CsvScan {
         Arc::clone(&self.layout.schema)
     }
 
-    /// See [`super::scan::FileScan::target_columns`].
+    /// See [`crate::file_scan::FileScan::target_columns`].
     pub(crate) fn target_columns(&self) -> Option<&[usize]> {
         self.target_columns.as_deref()
     }
 
-    /// Reads all files; see [`super::scan::FileScan::run`].
+    /// Reads all files; see [`crate::file_scan::FileScan::run`].
     pub(crate) fn run(
         &self,
         files: &[InputFile],
@@ -263,7 +256,7 @@ fn split_error(file: &InputFile, error: SplitError) -> Error {
     match error {
         SplitError::Io(error) => file.read_error(error),
         SplitError::TooLong { line, in_quotes } => {
-            let limit = split::MAX_RECORD_BYTES >> 20;
+            let limit = MAX_RECORD_BYTES >> 20;
             let what = match in_quotes {
                 true => format!("the quote that opens here is not closed within {limit} MiB"),
                 false => format!("the record that begins here is longer than {limit} MiB"),
@@ -272,9 +265,6 @@ fn split_error(file: &InputFile, error: SplitError) -> Error {
         }
     }
 }
-
-/// Bytes in front of the text in files that some programs write.
-pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Refuses text that begins as UTF-16 does: with its mark, or with a zero in every second byte,
 /// which would be a letter of its own in UTF-8.
@@ -309,9 +299,6 @@ fn check_new_line(file: &InputFile, text: &[u8], options: &ImportOptions) -> Res
         }
     }
 }
-
-/// What helps where text is not UTF-8.
-const OTHER_ENCODING: &str = "say another encoding, such as encoding = 'latin-1'";
 
 /// Refuses names of columns that are no UTF-8; `skipped` lines stand before them.
 fn check_names(
@@ -355,12 +342,12 @@ fn read_head(
         return Ok((None, lines, Box::new(rest)));
     }
     loop {
-        let mut records = fields::RecordReader::new(&text[start..], dialect, None);
-        let mut found = fields::Fields::default();
+        let mut records = RecordReader::new(&text[start..], dialect, None);
+        let mut found = Fields::default();
         let read = records.read(1, &mut found);
         let end = start + records.position();
         // A record that reaches the end of what was read may go on.
-        if (read.is_err() || end >= text.len()) && goes_on && text.len() < split::MAX_RECORD_BYTES {
+        if (read.is_err() || end >= text.len()) && goes_on && text.len() < MAX_RECORD_BYTES {
             goes_on = more(&mut text)?;
             continue;
         }
@@ -375,22 +362,21 @@ fn read_head(
 }
 
 /// The first bytes of a file behind the skipped lines, and pieces from further on.
-struct Sample {
-    text: Vec<u8>,
+pub(crate) struct Sample {
+    pub(crate) text: Vec<u8>,
     whole: bool,
     further: Vec<Vec<u8>>,
 }
 
 impl Sample {
-    fn take(file: &InputFile, options: &ImportOptions) -> Result<Self> {
+    pub(crate) fn take(file: &InputFile, options: &ImportOptions) -> Result<Self> {
         let rows = options.sample_rows.unwrap_or(SAMPLE_ROWS);
         let limit = if rows == u64::MAX { u64::MAX } else { SAMPLE_BYTES as u64 };
         let mut text = Vec::new();
         let mut reader = file.open(None)?;
         let mut whole = false;
         // At least one record behind the first, however long they are.
-        while !whole && !has_lines(&text, options.skip + 2) && text.len() < split::MAX_RECORD_BYTES
-        {
+        while !whole && !has_lines(&text, options.skip + 2) && text.len() < MAX_RECORD_BYTES {
             let read = (&mut reader).take(limit).read_to_end(&mut text);
             whole = (read.map_err(|error| file.read_error(error))? as u64) < limit;
         }

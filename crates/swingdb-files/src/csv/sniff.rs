@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, TimeUnit};
 
-use super::dialect::Dialect;
-use super::fields::{Fields, RecordReader, unescape};
-use super::styles::Styles;
-use super::values::{self, DateStyle};
 use crate::options::Delimiter;
+use crate::text::dialect::Dialect;
+use crate::text::fields::{Fields, RecordReader, unescape};
+use crate::text::styles::Styles;
+use crate::text::values::{self, DateStyle};
 
 const DELIMITERS: [u8; 4] = [b',', b'|', b';', b'\t'];
 /// Fields of a record may be this many.

@@ -307,8 +307,8 @@ fn decimal(value: i128, scale: usize, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::values::{self, DateStyle};
     use super::*;
+    use crate::text::values::{self, DateStyle};
     use swingdb_common::time::texts::{date_text, stamp_text};
 
     #[test]

@@ -14,11 +14,11 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 use swingdb_common::error::{Error, Result};
 
-use crate::decoder;
-use crate::file_scan::{FileSink, Run};
-use crate::input_file::InputFile;
+use crate::input::InputFile;
+use crate::input::decoder;
 use crate::ipc::lengths::{CheckedStream, check_file};
 use crate::parquet::scan::with_views;
+use crate::reading::{FileSink, Run};
 
 const FILE_MAGIC: &[u8] = b"ARROW1";
 /// Batches of one piece of work have at least this many rows together, if there are as many.
@@ -65,7 +65,7 @@ impl IpcScan {
         Arc::clone(&self.schema)
     }
 
-    /// Reads all files; see [`super::scan::FileScan::run`].
+    /// Reads all files; see [`crate::file_scan::FileScan::run`].
     pub(crate) fn run(
         &self,
         files: &[InputFile],

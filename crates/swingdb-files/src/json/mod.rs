@@ -3,10 +3,8 @@
 //! Lines are cut and decoded in parallel like CSV records. A sample gives the columns ([`shape`]):
 //! the members of its objects, in the order of their first appearance. A column of strings that
 //! are all dates or timestamps gets that type. A key, or a type, first seen after the sample is an
-//! error ([`decode`]), so that no value is dropped silently.
+//! error ([`crate::text::json_values`]), so that no value is dropped silently.
 
-pub(crate) mod decode;
-mod scanner;
 mod shape;
 pub(crate) mod write;
 
@@ -19,17 +17,17 @@ use parking_lot::Mutex;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::time::zones::rezoned;
 
-use self::decode::{Failure, Kind, Plan, SAMPLED};
-use self::scanner::{Fault, Scanner, Token};
-use self::shape::Members;
-use super::csv;
-use super::csv::BYTE_ORDER_MARK;
-use super::csv::dialect::Dialect;
-use super::options::ImportOptions;
-use crate::csv::parse::shown;
-use crate::file_scan::{FileSink, Run, Target};
-use crate::input_file::InputFile;
-use crate::match_columns;
+use crate::csv;
+use crate::input::InputFile;
+use crate::json::shape::Members;
+use crate::options::ImportOptions;
+use crate::reading::match_columns;
+use crate::reading::{FileSink, Run, Target};
+use crate::text::dialect::Dialect;
+use crate::text::json_scanner::{Fault, Scanner, Token};
+use crate::text::json_values::{Failure, Kind, Plan, SAMPLED};
+use crate::text::shown::{BYTE_ORDER_MARK, shown};
+use crate::text::split::{Block, MAX_RECORD_BYTES};
 
 const SAMPLE_ROWS: u64 = 20_480;
 const SAMPLE_BYTES: u64 = 8 << 20;
@@ -62,6 +60,9 @@ impl JsonScan {
             return Err(first.broken("is empty: nothing to find columns in"));
         }
         let (fields, keys, kinds) = sample.members.columns();
+        if fields.is_empty() && !is_empty && target.is_none() {
+            return Err(first.broken("has objects without members: nothing to find columns in"));
+        }
         let sampled = Plan { schema: Arc::new(Schema::new(fields)), keys, kinds, unknown: SAMPLED };
         let (plan, target_columns) = match target {
             None => (given_types(first, sampled, options, is_empty)?, None),
@@ -79,12 +80,12 @@ impl JsonScan {
         Arc::clone(&self.plan.schema)
     }
 
-    /// See [`super::scan::FileScan::target_columns`].
+    /// See [`crate::file_scan::FileScan::target_columns`].
     pub(crate) fn target_columns(&self) -> Option<&[usize]> {
         self.target_columns.as_deref()
     }
 
-    /// Reads all files; see [`super::scan::FileScan::run`].
+    /// Reads all files; see [`crate::file_scan::FileScan::run`].
     pub(crate) fn run(
         &self,
         files: &[InputFile],
@@ -112,7 +113,7 @@ impl JsonScan {
                     (block.index, block)
                 }))
             };
-            let work = |order: u64, block: csv::Block| {
+            let work = |order: u64, block: Block| {
                 let batch = decode(file, &plan, &block, run.projection)?;
                 sink(order, number, rezoned(&batch, &schema)?)
             };
@@ -148,7 +149,7 @@ fn open_lines(file: &InputFile, run: Option<&Run<'_>>) -> Result<Box<dyn Read + 
 fn decode(
     file: &InputFile,
     plan: &Plan,
-    block: &csv::Block,
+    block: &Block,
     projection: Option<&[usize]>,
 ) -> Result<RecordBatch> {
     if let Ok(text) = std::str::from_utf8(&block.text)
@@ -163,7 +164,7 @@ fn decode(
 fn first_bad_line(
     file: &InputFile,
     plan: &Plan,
-    block: &csv::Block,
+    block: &Block,
     projection: Option<&[usize]>,
 ) -> Error {
     for (number, line) in block.text.split(|byte| *byte == b'\n').enumerate() {
@@ -212,7 +213,7 @@ impl Sample {
         let whole = (read.map_err(|error| file.read_error(error))? as u64) < limit;
         if !whole {
             // At least one line, however long it is.
-            while memchr::memchr(b'\n', &text).is_none() && text.len() < csv::MAX_RECORD_BYTES {
+            while memchr::memchr(b'\n', &text).is_none() && text.len() < MAX_RECORD_BYTES {
                 let read = (&mut reader).take(limit).read_to_end(&mut text);
                 if read.map_err(|error| file.read_error(error))? == 0 {
                     break;
@@ -272,7 +273,7 @@ impl Sample {
     /// too, when they are read as rows of the plan.
     fn check(self, file: &InputFile, plan: &Plan) -> Result<()> {
         let Some(bad) = self.bad else { return Ok(()) };
-        let block = csv::Block { index: 0, first_line: 1, text: self.text };
+        let block = Block { index: 0, first_line: 1, text: self.text };
         decode(file, plan, &block, None)?;
         Err(bad)
     }

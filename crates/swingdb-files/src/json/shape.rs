@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
 
-use super::decode::Kind;
-use super::scanner::{Fault, Scanned, Scanner, Token};
-use crate::csv::values;
-use crate::csv::values::DateStyle;
+use crate::text::json_scanner::{Fault, Scanned, Scanner, Token};
+use crate::text::json_values::Kind;
+use crate::text::values;
+use crate::text::values::DateStyle;
 
 /// Members of an object up to which they are looked through one by one.
 const FEW_MEMBERS: usize = 8;

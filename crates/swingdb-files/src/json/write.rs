@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
+use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow::datatypes::{ArrowPrimitiveType, DataType, FieldRef, Float32Type, Float64Type};
 use arrow::error::ArrowError;
 use arrow::json::WriterBuilder;
@@ -10,11 +10,12 @@ use arrow::json::writer::{
     Encoder, EncoderFactory, EncoderOptions, LineDelimited, NullableEncoder,
 };
 use swingdb_common::error::Result;
+use swingdb_common::time::intervals::interval_texts;
 
 /// Appends a line for each row.
 pub(crate) fn lines(batches: &[RecordBatch], out: &mut Vec<u8>) -> Result<()> {
     let builder = WriterBuilder::new().with_explicit_nulls(true);
-    let builder = builder.with_encoder_factory(Arc::new(Floats));
+    let builder = builder.with_encoder_factory(Arc::new(Special));
     let mut writer = builder.build::<_, LineDelimited>(out);
     for batch in batches {
         writer.write(batch)?;
@@ -22,12 +23,12 @@ pub(crate) fn lines(batches: &[RecordBatch], out: &mut Vec<u8>) -> Result<()> {
     Ok(writer.finish()?)
 }
 
-/// Writes what is no number in JSON as a string, as `to_json` does: the writer's own encoder makes
-/// NULLs of NaN and infinities.
+/// Writes as `to_json` does what the writer's own encoder writes otherwise: NaN and infinities,
+/// which are no numbers in JSON, as strings, and intervals as a cast to text does.
 #[derive(Debug)]
-struct Floats;
+struct Special;
 
-impl EncoderFactory for Floats {
+impl EncoderFactory for Special {
     fn make_default_encoder<'a>(
         &self,
         _field: &'a FieldRef,
@@ -37,9 +38,23 @@ impl EncoderFactory for Floats {
         let encoder: Option<Box<dyn Encoder + 'a>> = match array.data_type() {
             DataType::Float32 => odd(array.as_primitive::<Float32Type>()),
             DataType::Float64 => odd(array.as_primitive::<Float64Type>()),
+            DataType::Interval(_) | DataType::Duration(_) => {
+                interval_texts(array).map(|texts| Box::new(Spans(texts)) as _)
+            }
             _ => None,
         };
         Ok(encoder.map(|encoder| NullableEncoder::new(encoder, array.nulls().cloned())))
+    }
+}
+
+/// Intervals as text, in which nothing needs more than quotes.
+struct Spans(StringArray);
+
+impl Encoder for Spans {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        out.push(b'"');
+        out.extend_from_slice(self.0.value(row).as_bytes());
+        out.push(b'"');
     }
 }
 

@@ -11,7 +11,7 @@ use parquet::errors::ParquetError;
 use swingdb_common::error::Error;
 use swingdb_common::runtime::cancel;
 
-use crate::decoder;
+use crate::input::decoder;
 use crate::parquet::widths;
 
 /// What is said of a file whose decoder panicked.

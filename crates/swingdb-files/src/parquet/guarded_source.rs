@@ -33,9 +33,9 @@ use futures::{FutureExt, StreamExt};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use swingdb_common::error::Error;
 
-use crate::decoder;
+use crate::input::decoder;
 use crate::parquet::damage;
-use crate::parquet::table::Known;
+use crate::parquet::known::Known;
 
 /// Wraps the engine's source of Parquet files.
 pub(super) struct GuardedSource {

@@ -3,10 +3,11 @@
 mod bounds;
 mod chunks;
 mod damage;
-pub(crate) mod described;
 mod footer;
 mod guarded_source;
 mod intervals;
+mod known;
 pub mod scan;
 pub mod table;
 mod widths;
+pub(crate) mod written;

@@ -20,10 +20,10 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, TypePtr};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::uuid;
 
-use crate::decoder;
-use crate::file_scan::{FileSink, Run};
-use crate::input_file::InputFile;
+use crate::input::InputFile;
+use crate::input::decoder;
 use crate::parquet::{chunks, damage, footer, intervals, widths};
+use crate::reading::{FileSink, Run};
 
 /// Adjacent row groups are read together until they have this many rows, so that files with very
 /// small ones do not make very small segments.
@@ -174,7 +174,7 @@ impl ParquetScan {
         Arc::clone(&self.schema)
     }
 
-    /// Reads all files; see [`super::scan::FileScan::run`].
+    /// Reads all files; see [`crate::file_scan::FileScan::run`].
     pub(crate) fn run(
         &self,
         files: &[InputFile],
@@ -182,14 +182,16 @@ impl ParquetScan {
         sink: &FileSink<'_>,
     ) -> Result<()> {
         let mut tasks = self.tasks().into_iter().enumerate();
-        let next = || Ok(tasks.next().map(|(number, task)| (number as u64, task)));
-        let work = |number: u64, task: Task| {
+        // The number of a task is that of its first batch.
+        let first = |number: usize| number as u64 * MAX_TASK_BATCHES;
+        let next = || Ok(tasks.next().map(|(number, task)| (first(number), task)));
+        let work = |begin: u64, task: Task| {
             let file = &files[task.file];
             let placed = |error| self.placed(error, file, &task);
             let mut reader = guarded(file, || self.reader(file, &task, run)).map_err(placed)?;
             let months = guarded(file, || self.month_reader(file, &task, run));
             let mut months = months.map_err(placed)?;
-            let mut order = number * MAX_TASK_BATCHES;
+            let mut order = begin;
             loop {
                 run.check()?;
                 let batch = guarded(file, || Ok(reader.next().transpose()?)).map_err(placed)?;
@@ -205,7 +207,9 @@ impl ParquetScan {
                 order += 1;
             }
             run.meter.add(task.bytes);
-            Ok(())
+            // Numbers need not follow each other.
+            let next = begin + MAX_TASK_BATCHES;
+            run.turnstile.map_or(Ok(()), |turnstile| turnstile.skip(order, next))
         };
         run.in_parallel(next, work)
     }

@@ -7,10 +7,9 @@
 //! each reader whether it opens the same file.
 
 use std::fmt;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
@@ -38,20 +37,17 @@ use futures::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
-use parquet::basic::{LogicalType, Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
-use parquet::file::statistics::Statistics as Bounds;
-use parquet::schema::types::ColumnDescriptor;
+use parquet::file::metadata::ParquetMetaData;
 use swingdb_common::error::{Error, Result};
 use swingdb_functions::text::uuids::as_uuid;
 
-use crate::file_columns::{Combined, FileColumns, Source};
-use crate::input_file::InputFile;
+use crate::input::InputFile;
 use crate::options::ImportOptions;
-use crate::parquet::bounds;
 use crate::parquet::guarded_source::{GuardedSource, Progress};
+use crate::parquet::known::{Identity, Known, changed};
 use crate::parquet::scan::ParquetScan;
+use crate::reading::file_columns::{Combined, FileColumns, Source};
 
 /// Parquet files that a query reads.
 pub(crate) struct ParquetTable {
@@ -68,56 +64,6 @@ pub(crate) struct ParquetTable {
 struct Entry {
     input: InputFile,
     known: Mutex<Arc<Known>>,
-}
-
-/// A file's footer, and which file it is that of.
-#[derive(Debug)]
-pub(super) struct Known {
-    pub(super) path: PathBuf,
-    identity: Identity,
-    pub(super) metadata: Arc<ParquetMetaData>,
-}
-
-/// Tells files apart, and versions of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
-
-impl Identity {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        }
-    }
-}
-
-impl Known {
-    fn load(input: &InputFile) -> Result<(Self, SchemaRef)> {
-        let look = || std::fs::metadata(&input.path).map_err(|e| Error::io(&input.path, e));
-        let before = Identity::of(&look()?);
-        let mut file = input.clone();
-        file.bytes = before.bytes;
-        let loaded = ParquetScan::load(&file)?;
-        let identity = Identity::of(&look()?);
-        if identity != before {
-            return Err(changed(&input.path));
-        }
-        let metadata =
-            Arc::new(ParquetScan::of_file(input, || without_upper_bounds(loaded.metadata()))?);
-        Ok((Self { path: input.path.clone(), identity, metadata }, Arc::clone(loaded.schema())))
-    }
-}
-
-fn changed(path: &std::path::Path) -> Error {
-    let message = "was changed while it was read".to_string();
-    Error::Import { path: path.to_path_buf(), line: None, message }
 }
 
 /// A table, or the files that it is not for.
@@ -365,54 +311,5 @@ impl AsyncFileReader for Reader {
         _options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
         ready(Ok(Arc::clone(&self.known.metadata))).boxed()
-    }
-}
-
-/// A footer that says nothing of how large floating point values are, nor of columns whose least
-/// value is greater than the greatest: the engine takes that for a defect of its own.
-fn without_upper_bounds(metadata: &ParquetMetaData) -> Result<ParquetMetaData, ParquetError> {
-    let is_kept = |column: &ColumnChunkMetaData| {
-        !is_float(column.column_descr()) && !bounds::are_reversed(column)
-    };
-    let mut all = metadata.row_groups().iter().flat_map(|group| group.columns());
-    if all.all(is_kept) {
-        return Ok(metadata.clone());
-    }
-    let groups = metadata.row_groups().iter().map(|group| {
-        let columns = group.columns().iter().map(|column| match is_kept(column) {
-            true => Ok(column.clone()),
-            false => unbounded(column),
-        });
-        let columns = columns.collect::<Result<Vec<_>, ParquetError>>()?;
-        group.clone().into_builder().set_column_metadata(columns).build()
-    });
-    let groups = groups.collect::<Result<Vec<_>, ParquetError>>()?;
-    Ok(metadata.clone().into_builder().set_row_groups(groups).build())
-}
-
-fn is_float(column: &ColumnDescriptor) -> bool {
-    matches!(column.physical_type(), Type::FLOAT | Type::DOUBLE)
-        || column.logical_type_ref() == Some(&LogicalType::Float16)
-}
-
-/// The same column without an upper bound, in its row group as in its pages. The bounds of Float16
-/// are taken away altogether: there seldom are any.
-fn unbounded(column: &ColumnChunkMetaData) -> Result<ColumnChunkMetaData, ParquetError> {
-    let bounds = match column.statistics() {
-        Some(Bounds::Float(all)) => {
-            let (least, distinct) = (all.min_opt().copied(), all.distinct_count());
-            Some(Bounds::float(least, None, distinct, all.null_count_opt(), false))
-        }
-        Some(Bounds::Double(all)) => {
-            let (least, distinct) = (all.min_opt().copied(), all.distinct_count());
-            Some(Bounds::double(least, None, distinct, all.null_count_opt(), false))
-        }
-        _ => None,
-    };
-    let builder = column.clone().into_builder();
-    let builder = builder.set_column_index_offset(None).set_column_index_length(None);
-    match bounds {
-        Some(bounds) => builder.set_statistics(bounds).build(),
-        None => builder.clear_statistics().build(),
     }
 }

@@ -6,10 +6,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Decimal128Array, Float64Array, UInt64Array};
-use arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, UInt64Type,
-};
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -21,13 +19,12 @@ use datafusion::logical_expr::{
 };
 
 use super::average_groups::AverageGroups;
+use super::quotients::{TOTAL, parts, quotient};
 use super::sum::total;
 use crate::aggregates::sliding::moving_sum;
 
 /// Places that the engine's average of decimals has beyond those of the values.
 const MORE_PLACES: u8 = 4;
-
-pub(super) const TOTAL: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 
 /// The function in place of the engine's.
 pub fn exact_average(engine: Arc<AggregateUDF>) -> AggregateUDF {
@@ -40,11 +37,6 @@ struct ExactAverage {
     /// Knows all other types.
     engine: Arc<AggregateUDF>,
     signature: Signature,
-}
-
-/// A total divided, each rounded once.
-pub(super) fn quotient(total: i128, count: u64) -> f64 {
-    total as f64 / count as f64
 }
 
 /// Whether the values are whole numbers.
@@ -214,16 +206,6 @@ impl Accumulator for Average {
     }
 }
 
-/// Totals and counts of parts; neither is ever NULL.
-pub(super) fn parts(states: &[ArrayRef]) -> Result<(&Decimal128Array, &UInt64Array)> {
-    match states {
-        [totals, counts] => {
-            Ok((totals.as_primitive::<Decimal128Type>(), counts.as_primitive::<UInt64Type>()))
-        }
-        _ => internal_err!("an average has a total and a count"),
-    }
-}
-
 /// The average of the distinct values that the engine's sum has gathered.
 #[derive(Debug)]
 struct DistinctAverage {
@@ -266,10 +248,4 @@ impl Accumulator for DistinctAverage {
     fn size(&self) -> usize {
         size_of_val(self) + self.gathered.size()
     }
-}
-
-/// The averages of groups, NULL where nothing was counted.
-pub(super) fn averages(groups: &[(i128, u64)]) -> Float64Array {
-    let average = |(total, count): &(i128, u64)| (*count > 0).then(|| quotient(*total, *count));
-    groups.iter().map(average).collect()
 }

@@ -10,13 +10,15 @@ use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
-use super::average::{TOTAL, averages, parts};
+use super::quotients::{TOTAL, averages, parts};
 use super::sum_groups::selected;
+use super::totals::Totals;
 
-/// A total of 128 bits, which no number of rows can overflow, and a count.
+/// Totals of up to 128 bits, which no number of rows can overflow, and counts.
 #[derive(Debug, Default)]
 pub(super) struct AverageGroups {
-    groups: Vec<(i128, u64)>,
+    totals: Totals,
+    counts: Vec<u64>,
 }
 
 impl AverageGroups {
@@ -28,23 +30,25 @@ impl AverageGroups {
     ) where
         i128: From<T::Native>,
     {
-        let mut add = |group: usize, value: T::Native| {
-            let (total, count) = &mut self.groups[group];
-            *total += i128::from(value);
-            *count += 1;
-        };
-        if values.null_count() == 0 && filter.is_none() {
-            groups.iter().zip(values.values()).for_each(|(group, value)| add(*group, *value));
+        // 2^64 rows of 64 bits fit.
+        let _ = if values.null_count() == 0 && filter.is_none() {
+            groups.iter().for_each(|group| self.counts[*group] += 1);
+            self.totals.add(groups.iter().copied().zip(values.values().iter().copied()))
         } else {
             let rows = selected(values.nulls(), filter, values.len());
-            rows.set_indices().for_each(|row| add(groups[row], values.value(row)));
-        }
+            rows.set_indices().for_each(|row| self.counts[groups[row]] += 1);
+            self.totals.add(rows.set_indices().map(|row| (groups[row], values.value(row))))
+        };
     }
 
-    fn as_state(groups: &[(i128, u64)]) -> Vec<ArrayRef> {
-        let totals = Decimal128Array::from_iter_values(groups.iter().map(|(total, _)| *total));
-        let counts = UInt64Array::from_iter_values(groups.iter().map(|(_, count)| *count));
-        vec![Arc::new(totals.with_data_type(TOTAL)), Arc::new(counts)]
+    fn resize(&mut self, groups: usize) {
+        self.totals.resize(groups);
+        self.counts.resize(groups, 0);
+    }
+
+    fn as_state(totals: Totals, counts: Vec<u64>) -> Vec<ArrayRef> {
+        let totals = Decimal128Array::from(totals.into_wide()).with_data_type(TOTAL);
+        vec![Arc::new(totals), Arc::new(UInt64Array::from(counts))]
     }
 }
 
@@ -56,7 +60,7 @@ impl GroupsAccumulator for AverageGroups {
         filter: Option<&BooleanArray>,
         total_groups: usize,
     ) -> Result<()> {
-        self.groups.resize(total_groups, (0, 0));
+        self.resize(total_groups);
         let values = &values[0];
         match values.data_type() {
             DataType::Int64 => self.add(values.as_primitive::<Int64Type>(), groups, filter),
@@ -72,22 +76,21 @@ impl GroupsAccumulator for AverageGroups {
         groups: &[usize],
         total_groups: usize,
     ) -> Result<()> {
-        self.groups.resize(total_groups, (0, 0));
+        self.resize(total_groups);
         let (totals, counts) = parts(states)?;
-        let rows = totals.values().iter().zip(counts.values());
-        for (group, (total, count)) in groups.iter().zip(rows) {
-            self.groups[*group].0 += total;
-            self.groups[*group].1 += count;
-        }
+        // As above: these are totals of rows.
+        let _ = self.totals.add(groups.iter().copied().zip(totals.values().iter().copied()));
+        groups.iter().zip(counts.values()).for_each(|(group, count)| self.counts[*group] += count);
         Ok(())
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        Ok(Arc::new(averages(&emit_to.take_needed(&mut self.groups))))
+        let totals = self.totals.take(emit_to).into_wide();
+        Ok(Arc::new(averages(&totals, &emit_to.take_needed(&mut self.counts))))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        Ok(Self::as_state(&emit_to.take_needed(&mut self.groups)))
+        Ok(Self::as_state(self.totals.take(emit_to), emit_to.take_needed(&mut self.counts)))
     }
 
     fn convert_to_state(
@@ -98,10 +101,10 @@ impl GroupsAccumulator for AverageGroups {
         let rows: Vec<usize> = (0..values[0].len()).collect();
         let mut each = Self::default();
         each.update_batch(values, &rows, filter, rows.len())?;
-        Ok(Self::as_state(&each.groups))
+        Ok(Self::as_state(each.totals, each.counts))
     }
 
     fn size(&self) -> usize {
-        self.groups.capacity() * size_of::<(i128, u64)>()
+        self.totals.size() + self.counts.capacity() * size_of::<u64>()
     }
 }

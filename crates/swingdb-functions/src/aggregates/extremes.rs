@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op;
 
 use crate::keys::intervals::{ExtremeLength, is_interval};
-use crate::keys::order::{ExtremeNested, MovingNested, is_ordered_otherwise};
+use crate::keys::order::{ExtremeNested, MovingNested, is_ordered_otherwise, is_sorted_by_bytes};
 
 /// The function `min`.
 pub fn least_of_groups() -> AggregateUDF {
@@ -89,9 +89,7 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
         let given = args.return_field.data_type();
-        !is_interval(given)
-            && !is_ordered_otherwise(given)
-            && self.engine.groups_accumulator_supported(args)
+        !is_sorted_by_bytes(given) && self.engine.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -112,7 +110,7 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         match args.return_field.data_type() {
-            given if is_ordered_otherwise(given) => {
+            given if is_sorted_by_bytes(given) => {
                 Ok(Box::new(MovingNested::new(self.greatest, given)?))
             }
             _ => self.engine.create_sliding_accumulator(args),
@@ -132,7 +130,7 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
     }
 
     fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        match is_interval(args.return_type) || is_ordered_otherwise(args.return_type) {
+        match is_sorted_by_bytes(args.return_type) {
             true => None,
             false => self.engine.value_from_stats(args),
         }

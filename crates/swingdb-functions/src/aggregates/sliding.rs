@@ -13,14 +13,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{DataType, FieldRef, Float64Type};
 use datafusion::common::{Result, ScalarValue, internal_err};
-use datafusion::logical_expr::function::{
-    AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
-};
-use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, Signature, StatisticsArgs,
+    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, StatisticsArgs,
 };
+
+use crate::engines_own::as_engines_aggregate;
 
 /// What is known of some rows. Joining is associative; the default is that of no rows.
 pub(super) trait Part: Copy + Debug + Default + Send + Sync {
@@ -322,37 +320,7 @@ struct Moving {
 }
 
 impl AggregateUDFImpl for Moving {
-    fn name(&self) -> &str {
-        self.engine.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.engine.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.engine.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.engine.return_type(types)
-    }
-
-    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
-        self.engine.return_field(fields)
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.engine.coerce_types(types)
-    }
-
-    fn is_nullable(&self) -> bool {
-        self.engine.is_nullable()
-    }
-
-    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
-        self.engine.default_value(data_type)
-    }
+    as_engines_aggregate!();
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         self.engine.accumulator(args)
@@ -384,28 +352,8 @@ impl AggregateUDFImpl for Moving {
         }
     }
 
-    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
-        self.engine.simplify()
-    }
-
-    fn reverse_expr(&self) -> ReversedUDAF {
-        self.engine.reverse_udf()
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.engine.order_sensitivity()
-    }
-
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.engine.inner().set_monotonicity(data_type)
-    }
-
     fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
         self.engine.value_from_stats(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.engine.documentation()
     }
 }
 

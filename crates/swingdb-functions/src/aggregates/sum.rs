@@ -12,7 +12,7 @@ use arrow::datatypes::{
 };
 use datafusion::common::stats::Precision;
 use datafusion::common::types::{NativeType, logical_boolean, logical_int64};
-use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
@@ -20,9 +20,9 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, GroupsAccumulator, ReversedUDAF,
     SetMonotonicity, Signature, StatisticsArgs, TypeSignature, TypeSignatureClass,
 };
-use swingdb_common::types::sql_names::sql_name;
 
 use super::sum_groups::SumGroups;
+use super::totals::{finish, overflow};
 use super::wide_sum::WideSum;
 use crate::aggregates::sliding::moving_sum;
 
@@ -62,36 +62,6 @@ fn state_type(total: &DataType) -> DataType {
     match total {
         DataType::Decimal128(_, scale) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale),
         _ => DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
-    }
-}
-
-/// What no total can be added up to.
-pub(super) fn overflow<T>(total: &DataType) -> Result<T> {
-    match total {
-        DataType::Decimal128(..) => exec_err!("the sum does not fit a DECIMAL of 38 digits"),
-        _ => exec_err!(
-            "the sum does not fit {}; sum(CAST(... AS DECIMAL(38, 0))) has room",
-            sql_name(total)
-        ),
-    }
-}
-
-/// A total in the type of the result.
-pub(super) fn finish(total: i128, data_type: &DataType) -> Result<ScalarValue> {
-    const DECIMAL_LIMIT: u128 = 10u128.pow(DECIMAL128_MAX_PRECISION as u32);
-    match data_type {
-        DataType::Int64 => match i64::try_from(total) {
-            Ok(total) => Ok(ScalarValue::Int64(Some(total))),
-            Err(_) => overflow(data_type),
-        },
-        DataType::UInt64 => match u64::try_from(total) {
-            Ok(total) => Ok(ScalarValue::UInt64(Some(total))),
-            Err(_) => overflow(data_type),
-        },
-        DataType::Decimal128(precision, scale) if total.unsigned_abs() < DECIMAL_LIMIT => {
-            Ok(ScalarValue::Decimal128(Some(total), *precision, *scale))
-        }
-        _ => overflow(data_type),
     }
 }
 

@@ -11,12 +11,12 @@ use arrow::datatypes::{DataType, Decimal128Type, Int64Type, UInt64Type};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
-use super::sum::{finish, overflow};
+use super::totals::{Totals, finish, overflow};
 
-/// One 128-bit total a group.
+/// A total of up to 128 bits for each group.
 #[derive(Debug)]
 pub(super) struct SumGroups {
-    totals: Vec<i128>,
+    totals: Totals,
     /// Which groups have a value; `None` as long as all have.
     seen: Option<Vec<bool>>,
     data_type: DataType,
@@ -25,7 +25,7 @@ pub(super) struct SumGroups {
 
 impl SumGroups {
     pub(super) fn new(data_type: DataType, state_type: DataType) -> Self {
-        Self { totals: Vec::new(), seen: None, data_type, state_type }
+        Self { totals: Totals::default(), seen: None, data_type, state_type }
     }
 
     fn add<T: ArrowPrimitiveType>(
@@ -39,34 +39,26 @@ impl SumGroups {
         i128: From<T::Native>,
     {
         let known = self.totals.len();
-        self.totals.resize(total_groups, 0);
-        let mut overflowed = false;
-        let totals = &mut self.totals;
-        let mut add = |group: usize, value: T::Native| {
-            let (total, over) = totals[group].overflowing_add(i128::from(value));
-            totals[group] = total;
-            overflowed |= over;
-        };
-        if values.null_count() == 0 && filter.is_none() {
+        self.totals.resize(total_groups);
+        let fits = if values.null_count() == 0 && filter.is_none() {
             // A new group has a row in this batch, and so a value.
-            groups.iter().zip(values.values()).for_each(|(group, value)| add(*group, *value));
             if let Some(seen) = &mut self.seen {
                 seen.resize(total_groups, false);
                 groups.iter().for_each(|group| seen[*group] = true);
             }
+            self.totals.add(groups.iter().copied().zip(values.values().iter().copied()))
         } else {
             let seen = self.seen.get_or_insert_with(|| vec![true; known]);
             seen.resize(total_groups, false);
-            for row in selected(values.nulls(), filter, values.len()).set_indices() {
-                add(groups[row], values.value(row));
-                seen[groups[row]] = true;
-            }
-        }
-        if overflowed { overflow(&self.data_type) } else { Ok(()) }
+            let rows = selected(values.nulls(), filter, values.len());
+            rows.set_indices().for_each(|row| seen[groups[row]] = true);
+            self.totals.add(rows.set_indices().map(|row| (groups[row], values.value(row))))
+        };
+        if fits { Ok(()) } else { overflow(&self.data_type) }
     }
 
-    fn emit(&mut self, emit_to: EmitTo) -> (Vec<i128>, Option<NullBuffer>) {
-        let totals = emit_to.take_needed(&mut self.totals);
+    fn emit(&mut self, emit_to: EmitTo) -> (Totals, Option<NullBuffer>) {
+        let totals = self.totals.take(emit_to);
         let seen = self.seen.as_mut().map(|seen| emit_to.take_needed(seen));
         let nulls = seen.map(|seen| NullBuffer::new(BooleanBuffer::from(seen)));
         (totals, nulls.filter(|nulls| nulls.null_count() > 0))
@@ -129,6 +121,12 @@ impl GroupsAccumulator for SumGroups {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let (totals, nulls) = self.emit(emit_to);
+        let totals = match (totals, &self.data_type) {
+            (Totals::Narrow(totals), DataType::Int64) => {
+                return Ok(Arc::new(PrimitiveArray::<Int64Type>::new(totals.into(), nulls)));
+            }
+            (totals, _) => totals.into_wide(),
+        };
         // Totals of groups without a value are zero, which fits.
         for total in &totals {
             finish(*total, &self.data_type)?;
@@ -148,7 +146,7 @@ impl GroupsAccumulator for SumGroups {
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
         let (totals, nulls) = self.emit(emit_to);
-        Ok(vec![self.decimals(totals, nulls, &self.state_type)])
+        Ok(vec![self.decimals(totals.into_wide(), nulls, &self.state_type)])
     }
 
     fn convert_to_state(
@@ -175,6 +173,6 @@ impl GroupsAccumulator for SumGroups {
     }
 
     fn size(&self) -> usize {
-        self.totals.capacity() * size_of::<i128>() + self.seen.as_ref().map_or(0, Vec::capacity)
+        self.totals.size() + self.seen.as_ref().map_or(0, Vec::capacity)
     }
 }

@@ -24,7 +24,7 @@ use swingdb_common::time::zones::{Zone, in_zone, shown_in};
 use swingdb_common::types::sql_names::sql_name;
 
 use super::kept;
-use crate::json::to_json::is_marked;
+use crate::json::marks::is_marked;
 
 /// Whether an expression is a cast, which may need preparation.
 pub fn is_cast(expr: &Expr) -> bool {

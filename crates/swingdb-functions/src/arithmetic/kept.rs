@@ -3,8 +3,9 @@
 //! The engine turns `CAST(x AS INT) = 5` into `x = 5`, with the constant in the type of `x`. That
 //! is wrong for values that do not fit, where TRY_CAST gives NULL and CAST fails, and for values
 //! that are rounded to 5. Against a column of whole seconds it cuts the fraction off the constant.
-//! The engine does not look into functions. So [`kept`] wraps casts that are not strictly monotonic
-//! or may fail. The engine may move casts that widen.
+//! The engine takes each cast between types of time for one that keeps the order; the time of day
+//! begins anew each day. The engine does not look into functions. So [`kept`] wraps casts that are
+//! not strictly monotonic or may fail. The engine may move casts that widen.
 
 use std::sync::{Arc, LazyLock};
 
@@ -34,6 +35,9 @@ pub(super) fn kept(cast: Expr) -> Expr {
 pub(super) fn is_concerned(from: &DataType, to: &DataType, safe: bool) -> bool {
     use DataType as D;
     let (from, to) = (plain(from), plain(to));
+    if is_time(to) && !is_time(from) {
+        return true;
+    }
     if from == to || !is_supported_type(from) || !is_supported_type(to) {
         return false;
     }
@@ -58,6 +62,10 @@ fn plain(data_type: &DataType) -> &DataType {
         DataType::Dictionary(_, values) => values,
         other => other,
     }
+}
+
+fn is_time(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Time32(_) | DataType::Time64(_))
 }
 
 /// Whether a cast between timestamps leaves the moment.
@@ -163,7 +171,8 @@ impl ScalarUDFImpl for Kept {
     }
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        Ok(inputs.first().map_or(SortProperties::Unordered, |input| input.sort_properties))
+        let ordered = inputs.first().filter(|input| !is_time(&input.range.data_type()));
+        Ok(ordered.map_or(SortProperties::Unordered, |input| input.sort_properties))
     }
 
     /// Comparisons with a constant of columns of coarser timestamps are those of the column, so
@@ -245,6 +254,8 @@ mod tests {
             (micros(None), micros(Some("Asia/Tokyo")), true),
             (micros(None), D::Date32, false),
             (D::Float64, D::Int32, false),
+            (micros(None), D::Time64(TimeUnit::Microsecond), true),
+            (D::Time32(TimeUnit::Second), D::Time64(TimeUnit::Microsecond), false),
         ] {
             assert_eq!(is_concerned(&from, &to, true), concerned, "{from} to {to}");
         }

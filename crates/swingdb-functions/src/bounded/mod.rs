@@ -12,6 +12,7 @@
 //! matter whether a name, an operator or a rewrite has brought the function in. The pool comes
 //! with the configuration that the engine hands to functions ([`MemoryLeft`]).
 
+mod column;
 mod concat;
 mod in_slices;
 mod replaced;
@@ -35,9 +36,10 @@ use datafusion::logical_expr::{
 };
 use swingdb_common::runtime::memory::reserve;
 
+use crate::bounded::column::Size;
 use crate::bounded::concat::{CONCAT_OPERATOR, concat_operator};
 use crate::bounded::in_slices::{in_slices, takes_pattern};
-use crate::bounded::size::{Growth, Size};
+use crate::bounded::size::Growth;
 
 /// Results up to this size are not asked for: the buffers of the engine itself are larger.
 const UNASKED_BYTES: u64 = 16 << 20;

@@ -5,7 +5,7 @@
 use datafusion::common::Result;
 use regex::Regex;
 
-use super::size::{Column, Size};
+use super::column::{Column, Size};
 
 /// Results that are not larger whatever occurs need not be looked at.
 const SMALL: u64 = 1 << 20;

@@ -71,7 +71,7 @@ impl ScalarUDFImpl for Edit {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        Ok(super::to_json::mark(crate::args::returned(self, &args)?))
+        Ok(super::marks::mark(crate::args::returned(self, &args)?))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -78,7 +78,7 @@ impl ScalarUDFImpl for Parts {
         let field = crate::args::returned(self, &args)?;
         Ok(match self.kind {
             Kind::Contains => Arc::new(field),
-            Kind::MergePatch | Kind::Structure => super::to_json::mark(field),
+            Kind::MergePatch | Kind::Structure => super::marks::mark(field),
         })
     }
 

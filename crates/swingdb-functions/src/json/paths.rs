@@ -131,7 +131,7 @@ impl ScalarUDFImpl for Json {
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let field = crate::args::returned(self, &args)?;
         Ok(match self.kind {
-            Kind::Extract | Kind::Pretty => super::to_json::mark(field),
+            Kind::Extract | Kind::Pretty => super::marks::mark(field),
             _ => Arc::new(field),
         })
     }

@@ -21,8 +21,8 @@ use swingdb_common::error::Error;
 use swingdb_common::json::{as_text, check, compact, elements, is_deep, members, type_name};
 use swingdb_common::runtime::cancel;
 
+use crate::json::marks::mark;
 use crate::json::paths::{parse, part, too_deep};
-use crate::json::to_json::mark;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {

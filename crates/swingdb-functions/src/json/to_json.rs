@@ -4,7 +4,6 @@
 //! it is. Times, durations and the like are strings, bytes are hexadecimal digits. Numbers that
 //! JSON does not have are strings, `"NaN"`, so that what is made can always be read.
 
-use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, MapArray, StringViewArray, StringViewBuilder};
@@ -19,20 +18,10 @@ use datafusion::logical_expr::{
     TypeSignature, Volatility,
 };
 use swingdb_common::error::Error;
+use swingdb_common::time::intervals::interval_texts;
 use swingdb_common::time::texts::{is_moment, moment_texts};
 
-/// In the metadata of a field: its texts are JSON.
-const IS_JSON: &str = "swingdb.json";
-
-/// The field of texts that are JSON.
-pub(super) fn mark(field: Field) -> FieldRef {
-    Arc::new(field.with_metadata(HashMap::from([(IS_JSON.to_string(), String::new())])))
-}
-
-/// Whether a field says that its texts are JSON.
-pub fn is_marked(field: &Field) -> bool {
-    field.metadata().contains_key(IS_JSON) && field.data_type().is_string()
-}
+use crate::json::marks::{is_marked, mark};
 
 /// Texts of one field as those of another, where only one of the two is JSON.
 pub fn marked_as(expected: &Field, given: &Field, texts: &Expr) -> Option<Expr> {
@@ -286,8 +275,8 @@ fn plain_options() -> EncoderOptions {
     EncoderOptions::default().with_explicit_nulls(true)
 }
 
-/// What `arrow` writes otherwise: texts that are JSON, timestamps, numbers that JSON does not have,
-/// and maps of other keys than texts.
+/// What `arrow` writes otherwise: texts that are JSON, timestamps, intervals, numbers that JSON
+/// does not have, and maps of other keys than texts.
 #[derive(Debug)]
 struct Special;
 
@@ -308,6 +297,10 @@ impl EncoderFactory for Special {
                 Box::new(Numbers { numbers, finite: make_encoder(field, array, &PLAIN)? })
             }
             given if is_moment(given) => match moment_texts(array) {
+                Some(written) => Box::new(Plain(texts(&written)?)),
+                None => return Ok(None),
+            },
+            DataType::Interval(_) | DataType::Duration(_) => match interval_texts(array) {
                 Some(written) => Box::new(Plain(texts(&written)?)),
                 None => return Ok(None),
             },

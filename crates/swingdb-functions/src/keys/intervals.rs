@@ -7,10 +7,13 @@
 use std::cmp::Ordering;
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{ArrayRef, AsArray, Decimal128Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, FixedSizeListArray, GenericListArray, Int32Array,
+    MapArray, OffsetSizeTrait, PrimitiveArray, StructArray,
+};
 use arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DataType, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    IntervalUnit,
+    DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Fields, Int32Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit,
 };
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Accumulator, Expr, ScalarUDF};
@@ -45,6 +48,82 @@ fn length(interval: IntervalMonthDayNano) -> i128 {
     let days = i128::from(interval.months) * DAYS_PER_MONTH + i128::from(interval.days);
     days * NANOS_PER_DAY + i128::from(interval.nanoseconds)
 }
+
+// ---- intervals inside of other values -----------------------------------------------------------
+
+/// Whether a type is one of intervals, or has some in it.
+fn has_intervals(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => has_intervals(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_intervals(field.data_type())),
+        other => is_interval(other),
+    }
+}
+
+/// The same values with structs in the place of intervals, at any depth: of the length, which is
+/// compared first, and of what tells equal ones apart.
+pub(crate) fn measured(array: &ArrayRef) -> Result<ArrayRef> {
+    if !has_intervals(array.data_type()) {
+        return Ok(Arc::clone(array));
+    }
+    Ok(match array.data_type() {
+        DataType::List(field) => measured_list(array.as_list::<i32>(), field)?,
+        DataType::LargeList(field) => measured_list(array.as_list::<i64>(), field)?,
+        DataType::FixedSizeList(field, length) => {
+            let values = measured(array.as_fixed_size_list().values())?;
+            let (field, nulls) = (of_type(field, &values), array.nulls().cloned());
+            Arc::new(FixedSizeListArray::try_new(field, *length, values, nulls)?)
+        }
+        DataType::Map(field, ordered) => {
+            let map = array.as_map();
+            let entries = measured_struct(map.entries())?;
+            let field = of_type(field, &entries);
+            let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
+            Arc::new(MapArray::try_new(field, offsets, entries, nulls, *ordered)?)
+        }
+        DataType::Struct(_) => Arc::new(measured_struct(array.as_struct())?),
+        _ => Arc::new(measured_intervals(array.as_primitive())?),
+    })
+}
+
+fn measured_intervals(intervals: &PrimitiveArray<IntervalMonthDayNanoType>) -> Result<StructArray> {
+    let lengths: Decimal128Array = intervals.unary(length);
+    let lengths = lengths.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?;
+    let months: Int32Array = intervals.unary::<_, Int32Type>(|interval| interval.months);
+    let days: Int32Array = intervals.unary::<_, Int32Type>(|interval| interval.days);
+    let columns: Vec<ArrayRef> = vec![Arc::new(lengths), Arc::new(months), Arc::new(days)];
+    let fields = ["length", "months", "days"].into_iter().zip(&columns);
+    let fields = fields.map(|(name, column)| Field::new(name, column.data_type().clone(), true));
+    let nulls = intervals.nulls().cloned();
+    Ok(StructArray::try_new(Fields::from_iter(fields), columns, nulls)?)
+}
+
+fn measured_list<O: OffsetSizeTrait>(
+    list: &GenericListArray<O>,
+    field: &FieldRef,
+) -> Result<ArrayRef> {
+    let values = measured(list.values())?;
+    let (field, offsets) = (of_type(field, &values), list.offsets().clone());
+    let nulls = list.nulls().cloned();
+    Ok(Arc::new(GenericListArray::<O>::try_new(field, offsets, values, nulls)?))
+}
+
+fn measured_struct(array: &StructArray) -> Result<StructArray> {
+    let columns = array.columns().iter().map(measured).collect::<Result<Vec<_>>>()?;
+    let fields = array.fields().iter().zip(&columns).map(|(field, column)| of_type(field, column));
+    let fields = fields.collect::<Fields>();
+    Ok(StructArray::try_new(fields, columns, array.nulls().cloned())?)
+}
+
+/// The same field with the type of these values.
+fn of_type(field: &FieldRef, values: &dyn Array) -> FieldRef {
+    Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
+}
+
+// ---- min and max --------------------------------------------------------------------------------
 
 /// The shortest or the longest of intervals.
 #[derive(Debug)]

@@ -1,14 +1,15 @@
 //! The order of lists, structs and maps, in which a NULL inside is greater than any value, as in
 //! DuckDB and PostgreSQL: `[1] < [NULL]`.
 //!
-//! The engine has it the other way round, and in some places not at all. What is compared or sorted
+//! The engine has it the other way round, and in some places not at all. Intervals inside are
+//! ordered by their length. What is compared or sorted
 //! is put into `order_bytes(x)`, bytes that are in that order; `min` and `max` keep the value of
 //! the least and greatest bytes, and `greatest` and `least` choose by them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use arrow::compute::{SortOptions, interleave};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::row::{RowConverter, SortField};
@@ -19,6 +20,7 @@ use datafusion::logical_expr::{
 };
 use swingdb_common::floats::canonical;
 
+use crate::keys::intervals::{is_interval, measured};
 use crate::keys::same_bits::{call, call_of, of_key, row_bytes};
 
 /// Whether the engine's order of values of a type is not SQL's.
@@ -26,6 +28,20 @@ pub fn is_ordered_otherwise(data_type: &DataType) -> bool {
     data_type.is_nested()
         && RowConverter::supports_fields(&[SortField::new(data_type.clone())])
         && !matches!(data_type, DataType::Union(..) | DataType::Dictionary(..))
+}
+
+/// Whether values of a type are sorted by their [`bytes`]: those [ordered
+/// otherwise](is_ordered_otherwise), and intervals.
+pub fn is_sorted_by_bytes(data_type: &DataType) -> bool {
+    is_interval(data_type) || is_ordered_otherwise(data_type)
+}
+
+/// What the engine sorts in SQL's order of these values.
+pub(crate) fn sort_keys(values: &ArrayRef) -> Result<ArrayRef> {
+    match is_sorted_by_bytes(values.data_type()) {
+        true => bytes(values),
+        false => Ok(canonical(values)?),
+    }
 }
 
 /// `order_bytes(expr)`.
@@ -37,7 +53,25 @@ pub fn order_bytes(expr: Expr) -> Expr {
 
 /// The bytes of values, NULL for NULL. Equal numbers give equal bytes.
 pub(crate) fn bytes(array: &ArrayRef) -> Result<ArrayRef> {
-    row_bytes(&canonical(array)?, SortOptions { descending: false, nulls_first: false })
+    row_bytes(&measured(&canonical(array)?)?, SortOptions { descending: false, nulls_first: false })
+}
+
+/// `element_bytes(list)`: lists of the bytes of their elements.
+pub fn element_bytes(list: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let returns = |_: &DataType| DataType::new_list(DataType::Binary, true);
+        of_key("element_bytes", returns, bytes_of_elements)
+    });
+    call(&FUNCTION, list)
+}
+
+fn bytes_of_elements(lists: &ArrayRef) -> Result<ArrayRef> {
+    let DataType::List(item) = lists.data_type() else {
+        return plan_err!("elements are those of lists, not of {}", lists.data_type());
+    };
+    let item = Arc::new(Field::new(item.name(), DataType::Binary, true));
+    let (_, offsets, values, nulls) = lists.as_list::<i32>().clone().into_parts();
+    Ok(Arc::new(ListArray::try_new(item, offsets, bytes(&values)?, nulls)?))
 }
 
 // ---- min and max --------------------------------------------------------------------------------
@@ -167,7 +201,7 @@ impl Accumulator for MovingNested {
 
 // ---- greatest and least -------------------------------------------------------------------------
 
-/// `greatest` or `least` of nested values of one type; NULLs are left out.
+/// `greatest` or `least` of nested values, or intervals, of one type; NULLs are left out.
 pub fn chosen(greatest: bool, args: Vec<Expr>) -> Expr {
     let signature = Signature::variadic_any(Volatility::Immutable);
     let chosen = Chosen { greatest, signature };

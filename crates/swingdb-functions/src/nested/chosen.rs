@@ -8,11 +8,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, UInt64Array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, cast, sort_to_indices, take};
-use arrow::datatypes::{DataType, Field, Int64Type, UInt32Type};
+use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+
+use crate::keys::order::sort_keys;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -156,7 +158,11 @@ impl Chosen {
     }
 }
 
-fn list_of(values: ArrayRef, lengths: Vec<usize>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+pub(super) fn list_of(
+    values: ArrayRef,
+    lengths: Vec<usize>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
     let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
     let offsets = OffsetBuffer::from_lengths(lengths);
     Ok(Arc::new(ListArray::try_new(item, offsets, values, nulls)?))
@@ -195,7 +201,7 @@ fn first(lists: &ListArray, numbers: &Int64Array) -> Result<ArrayRef> {
 }
 
 /// `'ASC'` or `'DESC'`, then `'NULLS FIRST'` or `'NULLS LAST'`, as the arguments have them.
-fn options(words: &[ColumnarValue]) -> Result<SortOptions> {
+pub(super) fn options(words: &[ColumnarValue]) -> Result<SortOptions> {
     let mut options = SortOptions { descending: false, nulls_first: false };
     for (place, word) in words.iter().enumerate() {
         let word = match word {
@@ -216,14 +222,14 @@ fn options(words: &[ColumnarValue]) -> Result<SortOptions> {
 /// The places of the elements in their order.
 fn grades(lists: &ListArray, options: SortOptions) -> Result<ArrayRef> {
     let (mut grades, mut lengths) = (Vec::new(), Vec::with_capacity(lists.len()));
+    let keys = sort_keys(lists.values())?;
     for row in 0..lists.len() {
         let before = grades.len();
         if lists.is_valid(row) {
-            let order = sort_to_indices(&lists.value(row), Some(options), None)?;
-            let order = cast(&order, &DataType::UInt32)?;
-            grades.extend(
-                order.as_primitive::<UInt32Type>().values().iter().map(|at| i64::from(*at) + 1),
-            );
+            let first = lists.value_offsets()[row] as usize;
+            let length = lists.value_length(row) as usize;
+            let order = sort_to_indices(&keys.slice(first, length), Some(options), None)?;
+            grades.extend(order.values().iter().map(|at| i64::from(*at) + 1));
         }
         lengths.push(grades.len() - before);
     }

@@ -22,6 +22,12 @@ pub(crate) fn function() -> ScalarUDF {
     ScalarUDF::new_from_impl(Concat { engine: array_concat_udf(), signature, aliases })
 }
 
+/// One list of several.
+pub fn concat_lists(lists: Vec<Expr>) -> Expr {
+    static FUNCTION: LazyLock<ScalarUDF> = LazyLock::new(function);
+    FUNCTION.call(lists)
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Concat {
     engine: Arc<ScalarUDF>,

@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::expressions::Column;
+use swingdb_common::types::sql_names::sql_name;
 
 /// Names of functions, and of the aggregates that they are.
 const FUNCTIONS: &[(&str, &str)] = &[
@@ -79,11 +80,18 @@ impl OfElements {
                 fields_with_udf(&[of(DataType::Int64)], self.aggregate.as_ref())
                     .or_else(|_| fields_with_udf(&[of(DataType::Boolean)], self.aggregate.as_ref()))
             }
-            _ => fields_with_udf(&[element], self.aggregate.as_ref()),
+            // It counts no numbers of floating point, but their texts.
+            given if given.is_floating() && self.aggregate.name() == "approx_distinct" => {
+                Ok(vec![Arc::new(Field::new_list_field(DataType::Utf8, true))])
+            }
+            _ => fields_with_udf(&[Arc::clone(&element)], self.aggregate.as_ref()),
         };
-        match taken?.as_slice() {
-            [taken] => Ok(Arc::clone(taken)),
-            _ => plan_err!("{} takes elements of another type", self.name),
+        match taken.as_deref() {
+            Ok([taken]) => Ok(Arc::clone(taken)),
+            _ => {
+                let given = sql_name(element.data_type());
+                plan_err!("{} takes no list with elements of type {given}", self.name)
+            }
         }
     }
 

@@ -11,7 +11,6 @@ use arrow::compute::{cast, interleave, take};
 use arrow::datatypes::{DataType, Field, Fields};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, exec_err, plan_err};
-use datafusion::functions_nested::make_array::make_array;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
     Volatility,
@@ -19,6 +18,8 @@ use datafusion::logical_expr::{
 use hashbrown::HashMap;
 use swingdb_common::cast::maps::of_parts;
 use swingdb_common::types::sql_names::sql_name;
+
+use crate::nested::unified::list_of;
 
 static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
@@ -34,7 +35,7 @@ pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
 
 /// `MAP {key: value, ...}`.
 pub fn map_of(keys: Vec<Expr>, values: Vec<Expr>) -> Expr {
-    FUNCTION.call(vec![make_array(keys), make_array(values)])
+    FUNCTION.call(vec![list_of(keys), list_of(values)])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -132,7 +133,8 @@ impl ScalarUDFImpl for Concat {
         if !matches!(first, DataType::Map(..)) {
             return plan_err!("{} takes maps, not {first}", self.name());
         }
-        match maps.find(|other| !first.equals_datatype(other)) {
+        // Texts of one type in SQL may be of several here.
+        match maps.find(|other| sql_name(first) != sql_name(other)) {
             None => Ok(first.clone()),
             Some(other) => {
                 let (first, other) = (sql_name(first), sql_name(other));

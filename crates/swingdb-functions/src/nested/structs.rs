@@ -4,16 +4,20 @@
 //! A new field and its name follow each other as arguments: `struct_insert(s, 'b', 2)`. Names are
 //! told apart without regard to case. NULL is a struct all of whose fields are NULL.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringViewBuilder, StructArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, ListBuilder, StringViewBuilder, StructArray,
+};
 use arrow::compute::nullif;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
+
+use crate::keys::same_bits::{call, of_key};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -33,6 +37,23 @@ const FUNCTIONS: &[(&str, Kind)] = &[
     ("struct_concat", Kind::Concat),
     ("struct_values", Kind::Values),
 ];
+
+/// The same struct, where it is NULL with NULL in all fields: `nullif` leaves the values there.
+pub fn null_throughout(expr: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| of_key("null_throughout", Clone::clone, nulls_below));
+    call(&FUNCTION, expr)
+}
+
+fn nulls_below(structs: &ArrayRef) -> Result<ArrayRef> {
+    let Some(nulls) = structs.nulls() else { return Ok(Arc::clone(structs)) };
+    let structs = structs.as_struct();
+    let absent = BooleanArray::new(!nulls.inner(), None);
+    let columns = structs.columns().iter().map(|column| Ok(nullif(column, &absent)?));
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let fields = structs.fields().clone();
+    Ok(Arc::new(StructArray::try_new(fields, columns, Some(nulls.clone()))?))
+}
 
 /// Names of functions whose arguments are written as `name := value` behind the first.
 pub const NAMED: [&str; 2] = ["struct_insert", "struct_update"];

@@ -1,5 +1,6 @@
 //! Times made of their parts: `make_timestamp(2024, 2, 29, 12, 30, 5.25)`, `make_time(12, 30,
-//! 5.25)`. Parts that no calendar or clock has are an error.
+//! 5.25)`. Parts that no calendar or clock has are an error, also when the fraction of the second
+//! is rounded to the midnight after a time of day.
 
 use std::sync::Arc;
 
@@ -106,7 +107,7 @@ fn micros_of(parts: &[i64], seconds: f64) -> Option<i64> {
         return None;
     }
     let clock = (hour * 3_600 + minute * 60) * SECOND + (seconds * SECOND as f64).round() as i64;
-    let [year, month, day] = date else { return Some(clock) };
+    let [year, month, day] = date else { return (clock < DAY).then_some(clock) };
     let (month, day) = (u32::try_from(*month).ok()?, u32::try_from(*day).ok()?);
     let date = NaiveDate::from_ymd_opt(i32::try_from(*year).ok()?, month, day)?;
     let days = date.signed_duration_since(NaiveDate::default()).num_days();
@@ -130,6 +131,7 @@ mod tests {
             (&[2, 2, 2, 2, 2][..], f64::NAN),
             (&[2023, 2, 29, 0, 0][..], 0.0),
             (&[24, 0][..], 0.0),
+            (&[23, 59][..], 59.999_999_9),
         ] {
             assert_eq!(micros_of(parts, seconds), None, "{parts:?} {seconds}");
         }

@@ -14,6 +14,7 @@ pub mod series;
 pub mod spans;
 pub mod strftime;
 pub mod strptime;
+pub mod to_char;
 pub mod truncation;
 pub mod units;
 pub mod zones;

@@ -24,7 +24,8 @@ use super::hashed::{Hashed, HashedPart, part_shift};
 use super::keys;
 use super::metrics::BuildMetrics;
 use super::published::Published;
-use super::table::{MOST_ROWS, Scattered, Table};
+use super::scattered::Scattered;
+use super::table::{MOST_ROWS, Table};
 use super::visited::Visited;
 use super::workers::{failed, in_parallel};
 

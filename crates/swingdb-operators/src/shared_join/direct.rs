@@ -8,7 +8,8 @@ use arrow::array::ArrayRef;
 use arrow::buffer::NullBuffer;
 
 use super::keys;
-use super::table::{Pairs, Scattered, Span};
+use super::pairs::{Pairs, Span};
+use super::scattered::Scattered;
 
 /// A range of whole numbers in parts.
 #[derive(Debug)]

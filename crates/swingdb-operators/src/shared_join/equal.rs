@@ -11,7 +11,7 @@ use arrow::datatypes::{
 use datafusion::common::{NullEquality, Result};
 use datafusion::physical_plan::joins::utils::JoinKeyComparator;
 
-use super::table::Pairs;
+use super::pairs::Pairs;
 
 /// Keeps the pairs whose keys are equal.
 pub(crate) fn retain_equal(

@@ -10,7 +10,8 @@
 
 use arrow::buffer::NullBuffer;
 
-use super::table::{Pairs, Scattered, Span};
+use super::pairs::{Pairs, Span};
+use super::scattered::Scattered;
 
 /// Bits of a word of the directory, and of an entry, below the number.
 const LOW_BITS: u32 = 32;

@@ -22,7 +22,7 @@ use super::build::BuildSide;
 use super::equal::retain_equal;
 use super::metrics::ProbeMetrics;
 use super::output::{Output, Rows};
-use super::table::{Cursor, Pairs, Span};
+use super::pairs::{Cursor, Pairs, Span};
 
 /// The build, which all probing partitions wait for.
 pub(crate) type Building =

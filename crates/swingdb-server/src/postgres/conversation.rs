@@ -1,9 +1,8 @@
-//! One session: messages and their answers, [`Conversation`].
+//! One session and its statements: [`Conversation`].
 //!
 //! An error in a transaction leaves the transaction failed: until ROLLBACK nothing else is carried
 //! out, as clients of PostgreSQL expect. COMMIT of a failed transaction rolls it back.
 
-use pgwire::messages::PgWireFrontendMessage as Message;
 use pgwire::messages::response::{
     CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus,
 };
@@ -11,34 +10,14 @@ use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus,
 use swingdb::cutter::{first_words, split};
 use swingdb::{QueryResult, Value};
 
-use crate::postgres::extended::Extended;
+use crate::postgres::failure::Failure;
+use crate::postgres::portals::Extended;
 use crate::postgres::rows::Rows;
 use crate::postgres::settings::{About, REPORTED, Settings};
 use crate::postgres::sqlstate::Refusal;
 use crate::postgres::wire::{End, Wire};
 use crate::registry::Registration;
 use crate::session::Session;
-
-/// Why a message is not answered as it asks.
-#[derive(Debug)]
-pub enum Failure {
-    /// The client gets an error.
-    Refused(Refusal),
-    /// There is no client any more.
-    Ended(End),
-}
-
-impl<T: Into<Refusal>> From<T> for Failure {
-    fn from(refusal: T) -> Self {
-        Self::Refused(refusal.into())
-    }
-}
-
-impl From<End> for Failure {
-    fn from(end: End) -> Self {
-        Self::Ended(end)
-    }
-}
 
 /// The outcome of a statement, before its rows.
 pub enum Outcome {
@@ -70,36 +49,12 @@ impl Conversation {
         Self { wire, session, settings, extended: Extended::default(), failed: false, zone }
     }
 
-    /// Answers messages until the client leaves.
-    pub fn hold(&mut self, place: &Registration) -> Result<(), End> {
-        if let Err(failure) = self.greet(place) {
-            return match failure {
-                Failure::Refused(refusal) => {
-                    self.wire.send(&Refusal { is_fatal: true, ..refusal }.response())
-                }
-                Failure::Ended(end) => Err(end),
-            };
-        }
-        loop {
-            let message = match self.wire.receive() {
-                Ok(Message::Terminate(_)) | Err(End::Gone) => return Ok(()),
-                Err(End::Malformed(error)) => {
-                    let refusal = Refusal::fatal("08P01", error.to_string());
-                    self.wire.send(&refusal.response())?;
-                    return Err(End::Malformed(error));
-                }
-                other => other?,
-            };
-            self.answer(message)?;
-        }
-    }
-
     /// Ends the conversation.
     pub fn close(self) {
         self.wire.close();
     }
 
-    fn greet(&mut self, place: &Registration) -> Result<(), Failure> {
+    pub(super) fn greet(&mut self, place: &Registration) -> Result<(), Failure> {
         let is_usual = self.settings.for_engine.is_empty();
         for statement in std::mem::take(&mut self.settings.for_engine) {
             self.session.run(&statement, &[])?;
@@ -127,7 +82,7 @@ impl Conversation {
         Ok(())
     }
 
-    fn ready(&mut self) -> Result<(), End> {
+    pub(super) fn ready(&mut self) -> Result<(), End> {
         let status = match (self.session.in_transaction(), self.failed) {
             (false, _) => TransactionStatus::Idle,
             (true, false) => TransactionStatus::Transaction,
@@ -136,44 +91,8 @@ impl Conversation {
         self.wire.send(&ReadyForQuery::new(status))
     }
 
-    fn answer(&mut self, message: Message) -> Result<(), End> {
-        match message {
-            Message::Query(query) => {
-                self.extended.begin_query();
-                let outcome = self.query(&query.query);
-                self.settle(outcome)?;
-                self.ready()
-            }
-            Message::Sync(_) => {
-                self.extended.sync(self.session.in_transaction());
-                self.ready()
-            }
-            Message::Flush(_) => self.wire.flush(),
-            message if message.is_extended_query() => {
-                if self.extended.is_skipping() {
-                    return Ok(());
-                }
-                let outcome = self.extended_message(message);
-                let failed = matches!(outcome, Err(Failure::Refused(_)));
-                self.settle(outcome)?;
-                if failed {
-                    self.extended.skip();
-                }
-                Ok(())
-            }
-            // A copy that failed to begin: what the client sends for it is ignored, as the
-            // protocol says.
-            Message::CopyData(_) | Message::CopyDone(_) | Message::CopyFail(_) => Ok(()),
-            _ => {
-                let refusal = Refusal::fatal("08P01", "this message does not belong here");
-                self.wire.send(&refusal.response())?;
-                Err(End::Gone)
-            }
-        }
-    }
-
     /// Sends the error of a message, if it has one.
-    fn settle(&mut self, outcome: Result<(), Failure>) -> Result<(), End> {
+    pub(super) fn settle(&mut self, outcome: Result<(), Failure>) -> Result<(), End> {
         match outcome {
             Ok(()) => Ok(()),
             Err(Failure::Ended(end)) => Err(end),
@@ -185,7 +104,7 @@ impl Conversation {
     }
 
     /// All statements of a query message see the same state.
-    fn query(&mut self, text: &str) -> Result<(), Failure> {
+    pub(super) fn query(&mut self, text: &str) -> Result<(), Failure> {
         let statements = split(text).all();
         if statements.is_empty() {
             return Ok(self.wire.send(&EmptyQueryResponse::new())?);

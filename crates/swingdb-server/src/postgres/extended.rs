@@ -1,10 +1,8 @@
-//! Prepared statements and portals: [`Extended`], the extended query protocol.
+//! Messages about prepared statements and portals: the extended query protocol.
 //!
 //! A portal runs when it is described or executed first, whichever comes first. Everything up to a
 //! Sync sees one state, unless a transaction is open. After an error messages are skipped up to the
 //! next Sync.
-
-use std::collections::BTreeMap;
 
 use pgwire::messages::PgWireFrontendMessage as Message;
 use pgwire::messages::data::{NoData, ParameterDescription};
@@ -16,100 +14,14 @@ use pgwire::messages::response::EmptyQueryResponse;
 use swingdb::cutter::{first_words, split};
 use swingdb::{ScalarValue, Value};
 
-use crate::postgres::conversation::{Conversation, Failure, Outcome, change_tag, row_tag};
+use crate::postgres::conversation::{Conversation, Outcome, change_tag, row_tag};
+use crate::postgres::failure::Failure;
 use crate::postgres::parameters::{MAX_PARAMETERS, count, decode};
+use crate::postgres::portals::{MAX_NAMES, Portal, Prepared, Run};
 use crate::postgres::rows::{Rows, formats};
 use crate::postgres::sqlstate::Refusal;
 use crate::postgres::types::PgType;
 use crate::postgres::values::Format;
-
-/// The most prepared statements of a session, and the most portals.
-const MAX_NAMES: usize = 10_000;
-
-/// A prepared statement.
-#[derive(Clone)]
-struct Prepared {
-    sql: String,
-    /// The types that the client has declared; 0: none.
-    declared: Vec<u32>,
-    /// The types of all parameters, where they could be found out.
-    inferred: Vec<Option<PgType>>,
-    /// The types of its columns, as the client has been told; it reads rows by them.
-    told: Option<Vec<u32>>,
-}
-
-/// A prepared statement with values.
-struct Portal {
-    sql: String,
-    values: Vec<Value>,
-    formats: Vec<i16>,
-    told: Option<Vec<u32>>,
-    run: Run,
-}
-
-/// How far a portal is.
-enum Run {
-    /// Not begun.
-    Waiting,
-    /// Rows are being sent.
-    Rows(Box<Rows>),
-    /// A statement without rows has been carried out; its tag.
-    Changed(String),
-    /// All is sent; the tag.
-    Done(String),
-}
-
-/// The prepared statements and portals of a session.
-#[derive(Default)]
-pub struct Extended {
-    statements: BTreeMap<String, Prepared>,
-    portals: BTreeMap<String, Portal>,
-    skipping: bool,
-    /// Whether the state of this group of messages has been settled.
-    is_fresh: bool,
-}
-
-impl Extended {
-    /// A query message: what has no name ends.
-    pub fn begin_query(&mut self) {
-        self.statements.remove("");
-        self.portals.remove("");
-        self.is_fresh = false;
-    }
-
-    /// The end of a group of messages. Portals end with the transaction.
-    pub fn sync(&mut self, in_transaction: bool) {
-        self.skipping = false;
-        self.is_fresh = false;
-        if !in_transaction {
-            self.portals.clear();
-        }
-    }
-
-    /// Whether messages are skipped, after an error.
-    pub fn is_skipping(&self) -> bool {
-        self.skipping
-    }
-
-    /// Skips messages up to the next Sync.
-    pub fn skip(&mut self) {
-        self.skipping = true;
-    }
-
-    /// Forgets the prepared statements that a DEALLOCATE names; whether there were any.
-    pub fn deallocate(&mut self, statement: &str) -> bool {
-        let words = first_words(statement, 3);
-        let name = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            ["deallocate", "all"] | ["deallocate", "prepare", "all"] => {
-                self.statements.clear();
-                return true;
-            }
-            _ => statement.trim().rsplit(char::is_whitespace).next().unwrap_or_default(),
-        };
-        let name = name.trim_matches('"');
-        self.statements.remove(name).is_some()
-    }
-}
 
 impl Conversation {
     /// Answers a message of the extended protocol.

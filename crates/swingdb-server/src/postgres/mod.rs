@@ -6,8 +6,10 @@
 //! |---|---|
 //! | [`wire`] | messages in and out of a transport |
 //! | [`startup`] | TLS, the token, parameters, requests to cancel |
-//! | [`conversation`] | one session: messages and their answers |
-//! | [`extended`] | prepared statements and portals |
+//! | [`messages`] | the messages of a session, each answered |
+//! | [`conversation`] | one session and its statements |
+//! | [`extended`], [`portals`] | messages about prepared statements and portals, and these |
+//! | [`failure`] | why a message is not answered as it asks |
 //! | [`types`] | the PostgreSQL type for each Arrow type |
 //! | [`columns`] | arrays in the few forms that values are written from |
 //! | [`values`] | single values as PostgreSQL writes them, as text and binary |
@@ -19,7 +21,10 @@
 pub mod columns;
 pub mod conversation;
 pub mod extended;
+pub mod failure;
+pub mod messages;
 pub mod parameters;
+pub mod portals;
 pub mod rows;
 pub mod settings;
 pub mod sqlstate;

@@ -9,7 +9,7 @@ use pgwire::messages::data::{FieldDescription, RowDescription};
 use swingdb::QueryResult;
 
 use crate::postgres::columns::{Column, Nulls};
-use crate::postgres::conversation::Failure;
+use crate::postgres::failure::Failure;
 use crate::postgres::sqlstate::Refusal;
 use crate::postgres::types::PgType;
 use crate::postgres::values::{Format, sized, write};

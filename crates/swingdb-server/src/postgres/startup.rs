@@ -11,7 +11,8 @@ use pgwire::messages::{
 };
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::postgres::conversation::{Conversation, Failure};
+use crate::postgres::conversation::Conversation;
+use crate::postgres::failure::Failure;
 use crate::postgres::settings::Settings;
 use crate::postgres::sqlstate::Refusal;
 use crate::postgres::wire::{End, Wire};

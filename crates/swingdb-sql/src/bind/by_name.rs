@@ -14,8 +14,9 @@ use swingdb_common::error::{Error, Result};
 
 use crate::ast::build;
 use crate::ast::walk::walk_mut;
-use crate::bind::columns::{Withs, columns_of};
+use crate::bind::columns::columns_of;
 use crate::bind::lookahead::Lookahead;
+use crate::bind::with_clauses::Withs;
 
 /// Lets the columns of each UNION BY NAME have names that are the same, or differ.
 pub(crate) fn match_names(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {

@@ -25,10 +25,11 @@ use swingdb_files::table::is_file_function;
 
 use crate::ast::names::{constraint_mut, written_name};
 use crate::ast::walk::walk_mut;
-use crate::bind::columns::{Withs, names_of};
+use crate::bind::columns::names_of;
 use crate::bind::lookahead::Lookahead;
 use crate::bind::reused_aliases;
 use crate::bind::reused_aliases::Names;
+use crate::bind::with_clauses::Withs;
 
 /// Replaces identifiers that differ from what they mean only in case, and names unnamed columns.
 pub(crate) fn resolve(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {

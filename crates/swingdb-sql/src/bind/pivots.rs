@@ -12,8 +12,8 @@ use datafusion::sql::sqlparser::ast::{Query, Statement, TableFactor, VisitorMut}
 use swingdb_common::error::{Error, Result};
 
 use crate::ast::walk::walk_mut;
-use crate::bind::columns::Withs;
 use crate::bind::lookahead::Lookahead;
+use crate::bind::with_clauses::Withs;
 use crate::bind::{pivot, unpivot};
 
 /// Puts a query for every PIVOT and UNPIVOT of a statement.

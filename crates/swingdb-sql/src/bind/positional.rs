@@ -13,10 +13,11 @@ use swingdb_common::error::{Error, Result};
 
 use crate::ast::build;
 use crate::ast::names::name_of;
-use crate::bind::columns::{Withs, each_select};
+use crate::bind::columns::each_select;
 use crate::bind::hidden::POSITION;
 use crate::bind::lookahead::Lookahead;
 use crate::bind::rowids::write_out_stars;
+use crate::bind::with_clauses::Withs;
 
 /// Writes these joins out.
 pub(crate) fn expand(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {

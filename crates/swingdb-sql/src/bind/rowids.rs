@@ -18,9 +18,10 @@ use crate::ast::names::{constraint_mut, name_of};
 use crate::ast::stars;
 use crate::ast::walk::walk_mut;
 use crate::bind::catalogs::Found;
-use crate::bind::columns::{Withs, columns_of, each_select};
+use crate::bind::columns::{columns_of, each_select};
 use crate::bind::hidden::Hidden;
 use crate::bind::lookahead::Lookahead;
+use crate::bind::with_clauses::Withs;
 use crate::scan::hidden::{PLACE_COLUMN, PLACE_SUFFIX};
 
 /// Gives the tables of a statement that names a `rowid` that column.

@@ -37,9 +37,10 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::ast::walk::walk_mut;
 use crate::bind::catalogs::{Found, Source};
-use crate::bind::columns::{Withs, names_of};
+use crate::bind::columns::names_of;
 use crate::bind::lookahead::Lookahead;
 use crate::bind::system::names::PG_CATALOG;
+use crate::bind::with_clauses::Withs;
 
 /// Resolves the names of a statement in their scopes.
 pub(crate) fn resolve(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {

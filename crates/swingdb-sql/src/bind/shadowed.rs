@@ -17,8 +17,9 @@ use datafusion::sql::sqlparser::ast::{
 use crate::ast::build;
 use crate::ast::names::{CATALOG, SCHEMA, last, name_of};
 use crate::ast::walk::walk_mut;
-use crate::bind::columns::{Withs, names_of};
+use crate::bind::columns::names_of;
 use crate::bind::lookahead::Lookahead;
+use crate::bind::with_clauses::Withs;
 
 /// Gives relations of subqueries that hide others names of their own.
 pub(crate) fn show_hidden(planner: &dyn Lookahead, statement: &mut Statement) {

@@ -15,8 +15,9 @@ use swingdb_common::error::{Error, Result};
 use crate::ast::build::reference;
 use crate::ast::names::name_of;
 use crate::ast::{build, stars};
-use crate::bind::columns::{Withs, all_of, each_select};
+use crate::bind::columns::{all_of, each_select};
 use crate::bind::lookahead::{Columns, Lookahead};
+use crate::bind::with_clauses::Withs;
 
 /// Puts the fields for every `column.*` of a statement.
 pub(crate) fn expand_structs(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {

@@ -2,23 +2,20 @@
 //! `SELECT max(CAST(at AS DATE)), max(at) FROM t`.
 //!
 //! The query engine names `CAST(at AS DATE)` after what is cast, `at`, and then refuses two keys or
-//! two aggregates of one name. [`tell_apart`] changes the syntax tree so that each such cast has a
-//! name of its own: `coalesce(CAST(...), ...)`, with as many equal arguments as it takes, has the
-//! value of the cast. What columns are called in the result is settled before.
+//! two aggregates of one name. [`tell_apart`] gives each such cast its text for a name
+//! ([`named_cast`](crate::nodes::named_cast)). What columns are called in the result is settled
+//! before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    GroupByExpr, Ident, Select, SelectItem, Statement, VisitorMut,
+    Expr, GroupByExpr, Select, SelectItem, Statement, VisitorMut,
 };
 
 use crate::ast::build;
 use crate::ast::walk::walk_mut;
-
-/// Different casts of a statement beyond which they are left as they are.
-const MAX_CASTS: usize = 16;
+use crate::nodes::named_cast::NAMED_CAST;
 
 /// Gives casts that would make two keys or calls of one name names of their own.
 pub(crate) fn tell_apart(statement: &mut Statement) {
@@ -27,7 +24,7 @@ pub(crate) fn tell_apart(statement: &mut Statement) {
     let _ = walk_mut(statement, &mut finder);
     if !finder.clashes.is_empty() {
         let clashes = finder.clashes;
-        let mut renamer = Renamer { clashes, casts: BTreeMap::new(), around: Vec::new() };
+        let mut renamer = Renamer { clashes, around: Vec::new() };
         let _ = walk_mut(statement, &mut renamer);
     }
 }
@@ -93,8 +90,6 @@ fn note(expr: &Expr, names: &mut BTreeMap<String, Named>) {
 
 struct Renamer {
     clashes: BTreeSet<String>,
-    /// The casts met so far, and how many arguments make their name.
-    casts: BTreeMap<String, usize>,
     /// The casts around what is visited, as they were written.
     around: Vec<String>,
 }
@@ -114,32 +109,12 @@ impl VisitorMut for Renamer {
             return ControlFlow::Continue(());
         }
         let Some(text) = self.around.pop() else { return ControlFlow::Continue(()) };
-        let next = self.casts.len() + 1;
-        let named = next <= MAX_CASTS || self.casts.contains_key(&text);
-        if named && self.clashes.contains(&text) {
-            let count = *self.casts.entry(text).or_insert(next);
-            *expr = coalesce(expr, count);
+        if self.clashes.contains(&text) {
+            let cast = std::mem::replace(expr, build::null());
+            *expr = build::call(NAMED_CAST, [cast, build::text(&text)]);
         }
         ControlFlow::Continue(())
     }
-}
-
-fn coalesce(expr: &Expr, count: usize) -> Expr {
-    let argument = || FunctionArg::Unnamed(FunctionArgExpr::Expr(expr.clone()));
-    Expr::Function(Function {
-        name: vec![Ident::new("coalesce")].into(),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: (0..count).map(|_| argument()).collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 #[cfg(test)]
@@ -159,13 +134,14 @@ mod tests {
     fn equal_casts_stay_equal_and_different_ones_differ() {
         assert_eq!(
             renamed("SELECT CAST(a AS DATE), CAST(a AS INT) GROUP BY CAST(a AS DATE), 2"),
-            "SELECT coalesce(CAST(a AS DATE)), coalesce(CAST(a AS INT), CAST(a AS INT)) \
-             GROUP BY coalesce(CAST(a AS DATE)), 2"
+            "SELECT named_cast(CAST(a AS DATE), 'CAST(a AS DATE)'), \
+             named_cast(CAST(a AS INT), 'CAST(a AS INT)') \
+             GROUP BY named_cast(CAST(a AS DATE), 'CAST(a AS DATE)'), 2"
         );
         assert_eq!(
             renamed("SELECT t.a, CAST(t.a AS DATE) AS d GROUP BY 1, 2 ORDER BY CAST(t.a AS DATE)"),
-            "SELECT t.a, coalesce(CAST(t.a AS DATE)) AS d GROUP BY 1, 2 \
-             ORDER BY coalesce(CAST(t.a AS DATE))"
+            "SELECT t.a, named_cast(CAST(t.a AS DATE), 'CAST(t.a AS DATE)') AS d GROUP BY 1, 2 \
+             ORDER BY named_cast(CAST(t.a AS DATE), 'CAST(t.a AS DATE)')"
         );
     }
 
@@ -173,8 +149,9 @@ mod tests {
     fn casts_of_casts_have_names_of_their_own() {
         assert_eq!(
             renamed("SELECT CAST(CAST(a AS INT) AS DATE), CAST(a AS INT) GROUP BY 1, 2"),
-            "SELECT coalesce(CAST(coalesce(CAST(a AS INT)) AS DATE), \
-             CAST(coalesce(CAST(a AS INT)) AS DATE)), coalesce(CAST(a AS INT)) GROUP BY 1, 2"
+            "SELECT named_cast(CAST(named_cast(CAST(a AS INT), 'CAST(a AS INT)') AS DATE), \
+             'CAST(CAST(a AS INT) AS DATE)'), named_cast(CAST(a AS INT), 'CAST(a AS INT)') \
+             GROUP BY 1, 2"
         );
     }
 
@@ -182,11 +159,12 @@ mod tests {
     fn calls_are_told_apart_too() {
         assert_eq!(
             renamed("SELECT max(CAST(a AS DATE)), 1 + max(a) FROM t"),
-            "SELECT max(coalesce(CAST(a AS DATE))), 1 + max(a) FROM t"
+            "SELECT max(named_cast(CAST(a AS DATE), 'CAST(a AS DATE)')), 1 + max(a) FROM t"
         );
         assert_eq!(
             renamed("SELECT sum(a) FROM t HAVING sum(CAST(a AS DOUBLE)) > 1"),
-            "SELECT sum(a) FROM t HAVING sum(coalesce(CAST(a AS DOUBLE))) > 1"
+            "SELECT sum(a) FROM t \
+             HAVING sum(named_cast(CAST(a AS DOUBLE), 'CAST(a AS DOUBLE)')) > 1"
         );
     }
 

@@ -40,6 +40,9 @@
 //! | `WITH` that hides another around it | [`inner_withs`]: under another name |
 //! | `ORDER BY 'x'`, `list(x ORDER BY 1)` | [`constants`]: an error; `list(x ORDER BY (1))` |
 //! | `SELECT DISTINCT ON (a) ... ORDER BY b` | [`distinct_on`]: `QUALIFY row_number() ... = 1` |
+//! | `SELECT unnest(l) FROM t ORDER BY id` | [`unnested_order`]: of a query that has `id`, too |
+//! | `(SELECT x FROM unnest(t.l) u(x))` | [`correlated_lists`]: `FROM (SELECT unnest(t.l) ...)` |
+//! | `(a + 1, b)` | a STRUCT literal; the engine takes it where a column comes first |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
 //! | `sum(x) OVER (w ORDER BY x)` | [`windows`]: with the PARTITION BY of the window `w` |
 //!
@@ -48,6 +51,7 @@
 pub(crate) mod asof;
 pub(crate) mod cast_names;
 pub(crate) mod constants;
+pub(crate) mod correlated_lists;
 pub(crate) mod distinct_on;
 pub(crate) mod grouping_sets;
 pub(crate) mod inner_withs;
@@ -65,6 +69,7 @@ pub(crate) mod sample;
 pub(crate) mod select_items;
 pub(crate) mod series;
 pub(crate) mod tries;
+pub(crate) mod unnested_order;
 pub(crate) mod using_joins;
 pub(crate) mod windows;
 
@@ -133,13 +138,14 @@ impl VisitorMut for Rewriter<'_> {
             .and_then(|()| fetch(query))
             .and_then(|()| windows::rewrite(query))
             .and_then(|()| using_joins::rewrite(query, &columns, &mut self.unnamed))
-            .and_then(|()| distinct_on::rewrite(query, &stars));
+            .and_then(|()| distinct_on::rewrite(query, &stars))
+            .and_then(|()| unnested_order::rewrite(query));
         self.keep(result)
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         one_group(select);
-        let result = grouping_sets::rewrite(select);
+        let result = grouping_sets::rewrite(select).and_then(|()| correlated_lists::derive(select));
         self.keep(result)
     }
 
@@ -193,6 +199,7 @@ impl VisitorMut for Rewriter<'_> {
                 *expr = call("make_array", std::mem::take(&mut array.elem));
             }
         }
+        rows_of_expressions(expr);
         escapes(expr);
         open_slices(expr);
         unordered(expr);
@@ -203,6 +210,18 @@ impl VisitorMut for Rewriter<'_> {
         };
         let result = ordered.and_then(|()| expression(expr));
         self.keep(result.map(|new| new.into_iter().for_each(|new| *expr = new)))
+    }
+}
+
+/// `(a + 1, b)`: the engine takes such a row where a column or a value comes first.
+fn rows_of_expressions(expr: &mut Expr) {
+    if let Expr::Tuple(values) = expr
+        && !matches!(
+            values.first(),
+            None | Some(Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_))
+        )
+    {
+        *expr = Expr::Struct { values: std::mem::take(values), fields: Vec::new() };
     }
 }
 

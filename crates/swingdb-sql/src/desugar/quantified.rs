@@ -55,7 +55,11 @@ fn of_list(left: &Expr, op: &Op, list: &Expr) -> Result<Expr> {
             (Expr::IsNotNull(Box::new(null)), build::null()),
             (build::boolean(true), build::boolean(false)),
         ]);
-        return Ok(build::nested(build::binary(has, Op::Or, unknown)));
+        // Nothing is among no elements.
+        let empty = call("empty", [list.clone()]);
+        let member = build::binary(has, Op::Or, unknown);
+        let found = vec![(empty, build::boolean(false)), (build::boolean(true), member)];
+        return Ok(build::nested(build::case(found)));
     }
     let all = Expr::AllOp {
         left: Box::new(left.clone()),

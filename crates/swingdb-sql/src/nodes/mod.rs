@@ -3,6 +3,8 @@
 
 pub(crate) mod asof;
 pub(crate) mod asof_condition;
+pub(crate) mod dependencies;
 pub(crate) mod expressions;
 pub(crate) mod materialize;
+pub(crate) mod named_cast;
 pub(crate) mod one_input;

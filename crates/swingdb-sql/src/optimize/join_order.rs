@@ -34,6 +34,7 @@ pub(crate) const JOIN_ORDER: OwnRule = OwnRule::of_plan("join_order", reorder_jo
 fn reorder_joins(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.transform_down_with_subqueries(|node| {
         let Transformed { data: node, transformed: restricted, .. } = restrict_below(node);
+        count_groups(&node);
         if !is_inner(&node) {
             return Ok(Transformed::no(node));
         }
@@ -61,6 +62,28 @@ fn reorder_joins(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         };
         Ok(Transformed::new(data, changed, TreeNodeRecursion::Jump))
     })
+}
+
+/// Has the groups on either side of a join counted. The columns' numbers of values are remembered:
+/// the engine finds them among the statistics when it chooses the side that it builds a table of.
+fn count_groups(plan: &LogicalPlan) {
+    let LogicalPlan::Join(join) = plan else { return };
+    for side in [&join.left, &join.right] {
+        if has_groups(side) {
+            estimate(side);
+        }
+    }
+}
+
+/// Whether rows of groups come out of a plan.
+fn has_groups(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => !aggregate.group_expr.is_empty(),
+        LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => {
+            plan.inputs().into_iter().any(has_groups)
+        }
+        _ => false,
+    }
 }
 
 fn is_inner(plan: &LogicalPlan) -> bool {

@@ -12,7 +12,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 
 use crate::physical::asof::planner::AsofPlanner;
 use crate::physical::materialize::planner::MaterializePlanner;
-use crate::plan::materialized_parts;
+use crate::plan::{materialized_parts, recursive_rows};
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl QueryPlanner for OwnOperators {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = materialized_parts::of_equals(plan.clone())?;
+        let plan = recursive_rows::told_apart(materialized_parts::of_equals(plan.clone())?)?;
         let own: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> =
             vec![Arc::new(AsofPlanner), Arc::new(MaterializePlanner)];
         let planner = DefaultPhysicalPlanner::with_extension_planners(own);

@@ -7,10 +7,12 @@
 //!   which rows these get first, although none of them asks for an order
 //!   (apache/datafusion#23534),
 //! - a sort above a LIMIT orders the rows that it leaves; below it, it would make others of them
-//!   (apache/datafusion#24958, #25408).
+//!   (apache/datafusion#24958, #25408),
+//! - a sort with a LIMIT whose rows come in its order already is taken away with its limit.
 //!
-//! So while that rule runs, a [`FenceExec`] stands above each of both. It asks for the order of
-//! what is below it, and nothing moves through it.
+//! So while that rule runs, a [`FenceExec`] stands above each of them. It asks for the order of
+//! what is below it, and nothing moves through it. Where the limit is gone afterwards, it comes
+//! back in its place.
 
 pub(crate) mod fence;
 
@@ -79,8 +81,10 @@ fn fenced(plan: &Plan, place: OrderContext) -> Result<Plan> {
     };
     if let Some(sort) = renewed.downcast_ref::<SortExec>() {
         let order = OrderingRequirements::from(sort.expr().clone());
-        return Ok(match place.seen {
-            true => Arc::new(FenceExec::new(renewed, Some(order))),
+        // Of a sort that keeps its partitions the fetch is one for each of them.
+        let fetch = sort.fetch().filter(|_| !sort.preserve_partitioning());
+        return Ok(match place.seen || fetch.is_some() {
+            true => Arc::new(FenceExec::new(renewed, Some(order)).with_fetch(fetch)),
             false => renewed,
         });
     }
@@ -124,7 +128,7 @@ fn is_seen(plan: &Plan, at: usize, seen: bool) -> bool {
 
 fn unfenced(plan: Plan) -> Result<Plan> {
     let opened = plan.transform_up(|node| match node.downcast_ref::<FenceExec>() {
-        Some(fence) => Ok(Transformed::yes(Arc::clone(fence.input()))),
+        Some(fence) => Ok(Transformed::yes(fence.opened())),
         None => Ok(Transformed::no(node)),
     });
     opened.data()

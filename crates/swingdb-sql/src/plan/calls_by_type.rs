@@ -4,24 +4,29 @@
 //! |---|---|---|
 //! | `concat(a, b)` | lists | one list; the engine joins their texts |
 //! | `concat_ws(',', a, b)` | lists among others | of the elements of the lists |
+//! | `array_to_string(l, ',')` | times, fractions, bytes ... | of the texts that casts make |
 //! | `round(x, n)`, `trunc(x, n)` | floating point | `rounded`, `truncated`, for any `n` |
 //! | `trunc(x)`, `trunc(x, n)` | whole numbers, decimals | [`cut`], and not as a DOUBLE |
 //! | `ceil(x)`, `floor(x)` | decimals | [`cut`], with room for a digit more |
 //! | `sqrt(x)`, `ln(x)`, `sin(x)` ... | REAL | of the same DOUBLE; the engine uses 32 bits |
 //! | `date_part('microsecond', i)` | intervals | with the fraction of the second |
 //! | `date_part('quarter', i)` | intervals | of the months beyond whole years |
+//! | `l[i]`, `l[i:j]` | lists | with places that the engine does not count to |
+//! | `to_timestamp_millis(x)` ... | texts | as a cast reads them |
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, IntervalUnit};
-use datafusion::common::tree_node::Transformed;
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::utils::list_ndims;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::functions::math::expr_fn::log10;
-use datafusion::functions_nested::concat::array_concat;
 use datafusion::functions_nested::expr_fn::{array_to_string, make_array};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, cast, lit};
+use swingdb_common::types::sql_names::sql_name;
+use swingdb_functions::nested::joined_lists::concat_lists;
+use swingdb_functions::nested::places::with_all_places;
 use swingdb_functions::numbers::places::{Cut, cut, is_exact};
 use swingdb_functions::numbers::rounding::{rounded, truncated};
 use swingdb_functions::time::minutes::fraction_of_minute;
@@ -36,14 +41,30 @@ const OF_DOUBLES: &[&str] = &[
     "tan", "tanh",
 ];
 
+/// Functions of lists of numbers.
+const OF_NUMBERS: &[&str] = &[
+    "array_add",
+    "array_avg",
+    "array_distance",
+    "array_normalize",
+    "array_product",
+    "array_scale",
+    "array_subtract",
+    "array_sum",
+    "cosine_distance",
+    "inner_product",
+];
+
 /// Whether this may be such a call.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) => match call.name() {
-            "concat" | "concat_ws" => true,
+            "concat" | "concat_ws" | "array_to_string" | "array_sort" => true,
+            "array_element" | "array_slice" => true,
             "round" => call.args.len() == 2,
             "ceil" | "floor" | "trunc" => true,
-            name if OF_DOUBLES.contains(&name) => true,
+            name if OF_DOUBLES.contains(&name) || OF_NUMBERS.contains(&name) => true,
+            name if unit_of(name).is_some() => call.args.len() == 1,
             "date_part" => true,
             _ => false,
         },
@@ -52,7 +73,8 @@ pub(crate) fn is_concerned(expr: &Expr) -> bool {
 }
 
 /// Refuses parts that an interval does not have: the engine gives 0 for its week. And lists of
-/// lists as texts that are put together.
+/// lists as texts that are put together. And an order of a list that may be another one in each
+/// row, of which the engine takes the first.
 pub(crate) fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
     if let Expr::ScalarFunction(call) = expr
         && call.name() == "concat_ws"
@@ -64,6 +86,23 @@ pub(crate) fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
                 );
             }
         }
+    }
+    if let Expr::ScalarFunction(call) = expr
+        && OF_NUMBERS.contains(&call.name())
+    {
+        let types = call.args.iter().filter_map(|arg| arg.get_type(schema).ok());
+        if let Some(other) = types.into_iter().find(has_no_numbers) {
+            return plan_err!("{} takes lists of numbers, not {}", call.name(), sql_name(&other));
+        }
+    }
+    if let Expr::ScalarFunction(call) = expr
+        && call.name() == "array_sort"
+        && !call.args.iter().skip(1).all(is_constant)
+    {
+        return plan_err!(
+            "the order of a sorted list is a constant; write CASE WHEN order = 'DESC' \
+             THEN list_sort(list, 'DESC') ELSE list_sort(list) END"
+        );
     }
     if let Expr::ScalarFunction(call) = expr
         && call.name() == "date_part"
@@ -81,21 +120,14 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let Expr::ScalarFunction(call) = expr else { return Transformed::no(expr) };
     let types = call.args.iter().map(|arg| arg.get_type(schema).unwrap_or(DataType::Null));
     let types = types.collect::<Vec<_>>();
-    let is_list = |given: &DataType| given.is_list();
-    let ScalarFunction { func, mut args } = call;
-    let of_lists = types.iter().any(is_list) && types.iter().all(|t| is_list(t) || t.is_null());
+    let ScalarFunction { func, mut args } = match of_parts(call, &types) {
+        Ok(changed) => return Transformed::yes(changed),
+        Err(call) => call,
+    };
     match func.name() {
-        "concat" if of_lists => {
-            // NULL adds nothing.
-            let lists = args.into_iter().zip(&types).filter(|(_, given)| !given.is_null());
-            let mut lists = lists.map(|(list, _)| list).collect::<Vec<_>>();
-            return Transformed::yes(match lists.len() {
-                1 => lists.remove(0),
-                _ => array_concat(lists),
-            });
-        }
-        "concat_ws" if types.iter().skip(1).any(is_spread) => {
-            return Transformed::yes(spread(func, args, &types));
+        "array_to_string" if is_written_otherwise(&types[0]) => {
+            args[0] = cast(args[0].clone(), DataType::new_list(DataType::Utf8, true));
+            return Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }));
         }
         "round" if matches!(types[0], DataType::Float32 | DataType::Float64) => {
             return Transformed::yes(rounded(args));
@@ -144,9 +176,96 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args }))
 }
 
+/// The same for those that join lists and texts, or take parts of them; `Err` is another call.
+fn of_parts(call: ScalarFunction, types: &[DataType]) -> std::result::Result<Expr, ScalarFunction> {
+    let is_list = |given: &DataType| given.is_list();
+    let of_lists = types.iter().any(is_list) && types.iter().all(|t| is_list(t) || t.is_null());
+    let ScalarFunction { func, mut args } = call;
+    match func.name() {
+        "concat" if of_lists => {
+            // NULL adds nothing.
+            let lists = args.into_iter().zip(types).filter(|(_, given)| !given.is_null());
+            return Ok(concat_lists(lists.map(|(list, _)| list).collect()));
+        }
+        "concat_ws" if types.len() > 1 && types.iter().skip(1).all(DataType::is_null) => {
+            // Of nothing an empty text: the engine would leave out all but the separator.
+            args = vec![args.remove(0), lit("")];
+            return Ok(Expr::ScalarFunction(ScalarFunction { func, args }));
+        }
+        "concat_ws" if types.iter().skip(1).any(is_spread) => {
+            return Ok(spread(func, args, types));
+        }
+        "array_element" | "array_slice" => {
+            if let Some(func) = with_all_places(&func) {
+                return Ok(Expr::ScalarFunction(ScalarFunction { func, args }));
+            }
+        }
+        name if unit_of(name).is_some() && types[0].is_string() => {
+            if let (Some(unit), Some(text)) = (unit_of(name), args.pop()) {
+                let point = DataType::Timestamp(unit, Some("UTC".into()));
+                return Ok(cast(text, point));
+            }
+        }
+        _ => {}
+    }
+    Err(ScalarFunction { func, args })
+}
+
+/// Whether it is a list of what are no numbers, and can be read as none.
+fn has_no_numbers(given: &DataType) -> bool {
+    let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) =
+        given
+    else {
+        return false;
+    };
+    let item = item.data_type();
+    !(item.is_numeric() || item.is_null() || item.is_string() || *item == DataType::Boolean)
+}
+
+/// The unit of the points in time that a function makes of texts; the engine's own says a zone,
+/// and gives values without one.
+fn unit_of(function: &str) -> Option<TimeUnit> {
+    match function {
+        "to_timestamp_seconds" => Some(TimeUnit::Second),
+        "to_timestamp_millis" => Some(TimeUnit::Millisecond),
+        "to_timestamp_micros" => Some(TimeUnit::Microsecond),
+        "to_timestamp_nanos" => Some(TimeUnit::Nanosecond),
+        _ => None,
+    }
+}
+
 /// Whether `concat_ws` takes the elements of such a value, and not its text.
 fn is_spread(given: &DataType) -> bool {
     matches!(given, DataType::List(_) | DataType::LargeList(_))
+}
+
+/// Whether the engine writes the elements of such a list otherwise than a cast to text does.
+fn is_written_otherwise(list: &DataType) -> bool {
+    let (DataType::List(element)
+    | DataType::LargeList(element)
+    | DataType::FixedSizeList(element, _)) = list
+    else {
+        return false;
+    };
+    let given = element.data_type();
+    let is_boolean = matches!(given, DataType::Boolean);
+    !(is_boolean || given.is_null() || given.is_string() || given.is_integer() || given.is_list())
+}
+
+/// Whether an expression is the same for all rows.
+fn is_constant(expr: &Expr) -> bool {
+    let differs = |part: &Expr| {
+        matches!(
+            part,
+            Expr::Column(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::LambdaVariable(_)
+                | Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+        )
+    };
+    !expr.is_volatile() && !expr.exists(|part| Ok(differs(part))).unwrap_or(true)
 }
 
 /// A `concat_ws` of the elements of lists: of all values as one list of texts.
@@ -158,7 +277,7 @@ fn spread(func: Arc<ScalarUDF>, mut args: Vec<Expr>, types: &[DataType]) -> Expr
         false => make_array(vec![cast(arg, DataType::Utf8)]),
     });
     let mut lists = lists.collect::<Vec<_>>();
-    let all = if lists.len() == 1 { lists.remove(0) } else { array_concat(lists) };
+    let all = if lists.len() == 1 { lists.remove(0) } else { concat_lists(lists) };
     let joined = array_to_string(all, separator.clone());
     // Of nothing but NULL it is an empty text.
     Expr::ScalarFunction(ScalarFunction { func, args: vec![separator, joined] })

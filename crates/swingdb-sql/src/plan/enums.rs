@@ -15,7 +15,8 @@ use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, Between, BinaryExpr, ScalarFunction, Sort,
 };
 use datafusion::logical_expr::{
-    Cast, Expr, ExprSchemable, LogicalPlan, Operator, Projection, TryCast, Union, cast, lit,
+    Cast, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, Projection, TryCast, Union, cast,
+    lit,
 };
 use swingdb_common::enums::EnumType;
 use swingdb_functions::json::to_json::unmarked;
@@ -280,6 +281,14 @@ pub(crate) fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             let schema = Arc::clone(sort.input.schema());
             let changed = settle_sorts(&mut sort.expr, &schema);
             Transformed::new_transformed(LogicalPlan::Sort(sort), changed)
+        }
+        LogicalPlan::Distinct(Distinct::On(mut on)) => {
+            let schema = Arc::clone(on.input.schema());
+            let keys = on.on_expr.iter_mut();
+            let mut changed =
+                keys.fold(false, |changed, key| settle(&mut [key], &schema) | changed);
+            changed |= on.sort_expr.as_mut().is_some_and(|sorts| settle_sorts(sorts, &schema));
+            Transformed::new_transformed(LogicalPlan::Distinct(Distinct::On(on)), changed)
         }
         LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => of_groups(plan)?,
         LogicalPlan::Union(union) => of_union(union)?,

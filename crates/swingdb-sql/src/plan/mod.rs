@@ -3,7 +3,8 @@
 //!
 //! [`rewrite`] lists the rewrites that make a plan mean what the text says. [`operators`] and
 //! [`aggregate_calls`] plan what the engine does not know; [`size`] refuses plans too large to
-//! walk; [`materialized_parts`] finds what is computed once.
+//! walk; [`materialized_parts`] finds what is computed once; [`sound_relations`] corrects what the
+//! engine derives of relations.
 
 pub(crate) mod absent_rows;
 pub(crate) mod aggregate_calls;
@@ -25,12 +26,15 @@ pub(crate) mod patterns;
 pub(crate) mod point_series;
 pub(crate) mod range_frames;
 pub(crate) mod recursive_json;
+pub(crate) mod recursive_rows;
 pub(crate) mod refused_casts;
 pub(crate) mod repeated;
 pub(crate) mod rewrite;
 pub(crate) mod set_operations;
 pub(crate) mod size;
+pub(crate) mod sound_relations;
 pub(crate) mod structs;
+pub(crate) mod times;
 pub(crate) mod uuid_places;
 pub(crate) mod uuids;
 pub(crate) mod value_rows;

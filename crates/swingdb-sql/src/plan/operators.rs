@@ -27,12 +27,15 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use swingdb_functions::arithmetic::whole_quotient::{has_whole_quotient, is_mixed, whole_quotient};
+use swingdb_functions::json::marks::is_marked;
 use swingdb_functions::json::paths;
-use swingdb_functions::json::to_json::is_marked;
 use swingdb_functions::nested::fields::field_of;
 use swingdb_functions::nested::joined_lists::joined_lists;
 use swingdb_functions::nested::map::map_of;
 use swingdb_functions::nested::map_values::value_of;
+use swingdb_functions::nested::unified::list_of;
+
+use crate::plan::times;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAYS_PER_MONTH: f64 = 30.0;
@@ -43,12 +46,22 @@ const NANOS_PER_MICRO: f64 = 1_000.0;
 #[derive(Debug)]
 pub(crate) struct Operators;
 
+fn is_comparison(operator: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
 impl ExprPlanner for Operators {
     fn plan_binary_op(
         &self,
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
+        if is_comparison(&expr.op) {
+            let mut expr = expr;
+            times::settle(&mut [&mut expr.left, &mut expr.right], schema);
+            return Ok(PlannerResult::Original(expr));
+        }
         let over = match expr.op {
             BinaryOperator::Multiply => false,
             BinaryOperator::Divide => true,
@@ -123,6 +136,14 @@ impl ExprPlanner for Operators {
                 PlannerResult::Planned(found)
             }
         })
+    }
+
+    fn plan_array_literal(
+        &self,
+        elements: Vec<Expr>,
+        _schema: &DFSchema,
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(list_of(elements)))
     }
 
     fn plan_field_access(

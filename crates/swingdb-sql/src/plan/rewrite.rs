@@ -12,7 +12,7 @@ use crate::nodes::expressions::{any_node, rewrite_parts};
 use crate::plan::{
     absent_rows, calls_by_type, dates, decimals_and_floats, drawn_once, drawn_subqueries,
     durations, empty_subqueries, enums, lengths, mixed_unions, outer_aggregates, patterns,
-    range_frames, recursive_json, refused_casts, set_operations, structs, uuids, value_rows,
+    range_frames, recursive_json, refused_casts, set_operations, structs, times, uuids, value_rows,
 };
 
 /// The plan with all rewrites of this module applied, in subqueries too.
@@ -48,6 +48,7 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
             LogicalPlan::Values(list) => value_rows::rewrite(list),
             LogicalPlan::Window(window) => range_frames::rewrite(window),
             LogicalPlan::RecursiveQuery(query) => recursive_json::rewrite(query),
+            LogicalPlan::Unnest(unnest) => structs::without_values_below(unnest),
             other => Ok(Transformed::no(other)),
         })
     });
@@ -110,7 +111,11 @@ fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed
                     Transformed::yes(absent_rows::rewrite(value))
                 }
                 mixed if decimals_and_floats::is_concerned(&mixed) => {
-                    decimals_and_floats::rewrite(mixed, schema)
+                    let times = times::rewrite(mixed, schema);
+                    match times.transformed {
+                        true => times,
+                        false => decimals_and_floats::rewrite(times.data, schema),
+                    }
                 }
                 other => dates::rewrite(other, schema),
             })

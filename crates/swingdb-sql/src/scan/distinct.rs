@@ -143,16 +143,76 @@ impl Seen {
     }
 
     /// How many different values there are among `rows` rows.
+    ///
+    /// Where all values are about as frequent, those seen twice say how many there are to be seen
+    /// (Chao, "Nonparametric estimation of the number of classes", 1984). That is so if few were
+    /// seen three times: if even values are seen `l` times on average, `l^k / k!` of them are seen
+    /// `k` times, and the product below is 2/3 of the square; it is 3/2 where frequencies fall as
+    /// ranks do. Then values seen once stand for many not seen: they are scaled by the square root
+    /// of the sampling ratio (Charikar et al., "Towards estimation error guarantees for distinct
+    /// values", PODS 2000). Where nearly all were seen once, and none twice, they are keys.
     pub(crate) fn extrapolate(&self, rows: u64) -> f64 {
-        let once = self.times.values().filter(|times| **times == 1).count() as f64;
+        let seen = |n| self.times.values().filter(|times| **times == n).count() as f64;
+        let (once, twice, thrice) = (seen(1), seen(2), seen(3));
         let (distinct, counted) = (self.times.len() as f64, self.counted.max(1) as f64);
         let rows = rows as f64;
-        // Values seen once stand for many not seen: scaled by the square root of the sampling ratio
-        // (Charikar et al., "Towards estimation error guarantees for distinct values", PODS 2000).
-        // When nearly all were seen once, the values are taken for keys.
-        if once > 0.9 * counted {
-            return rows * once / counted;
+        let (keys, nearly_all) = (rows * once / counted, once > 0.9 * counted);
+        if nearly_all && twice == 0.0 {
+            return keys.max(distinct);
+        }
+        if nearly_all || once * thrice <= twice * twice {
+            // Chao's estimate with its correction for few that were seen twice.
+            let unseen = once * (once - 1.0) / (2.0 * (twice + 1.0));
+            return (distinct + unseen).min(keys).max(distinct);
         }
         (rows / counted).max(1.0).sqrt() * once + (distinct - once)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringArray;
+
+    use super::*;
+
+    /// How many different values there seem to be among 10 million of which a sample is taken.
+    fn guessed(value: impl Fn(usize) -> usize) -> f64 {
+        let sample = StringArray::from_iter_values((0..SAMPLE_ROWS).map(|i| value(i).to_string()));
+        let mut seen = Seen::default();
+        seen.add(&(Arc::new(sample) as ArrayRef)).unwrap();
+        seen.extrapolate(10_000_000)
+    }
+
+    #[test]
+    fn samples_tell_keys_from_many_groups() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut of = |values: usize| (0..SAMPLE_ROWS).map(|_| random.usize(..values)).collect();
+        for (values, off) in [(100, 1.1), (1000, 1.1), (3000, 1.2), (10_000, 1.3), (50_000, 1.5)] {
+            let sample: Vec<usize> = of(values);
+            let ratio = guessed(|i| sample[i]) / values as f64;
+            assert!((1.0 / off..off).contains(&ratio), "{values}: {ratio}");
+        }
+        let sample: Vec<usize> = of(500_000);
+        let ratio = guessed(|i| sample[i]) / 500_000.0;
+        assert!((0.4..4.0).contains(&ratio), "{ratio}");
+        assert_eq!(guessed(|i| i), 10_000_000.0);
+        // One value that is frequent says nothing about the others.
+        assert!(guessed(|i| if i % 20 == 0 { 0 } else { i }) > 9_000_000.0);
+        assert!(guessed(|i| if i % 2 == 0 { 0 } else { i }) > 1_000_000.0);
+        // Nor does one that was seen once.
+        assert_eq!(guessed(|i| if i == 7 { 3 } else { i % 3 }), 4.0);
+        let sample: Vec<usize> = of(5000);
+        let ratio = guessed(|i| if i % 2 == 0 { 0 } else { 1 + sample[i] }) / 5001.0;
+        assert!((0.8..1.3).contains(&ratio), "{ratio}");
+    }
+
+    /// Few values are frequent and a great many rare, as words are.
+    #[test]
+    fn samples_of_uneven_values_stand_for_more() {
+        let mut random = fastrand::Rng::with_seed(7);
+        // Value number n comes in a share of rows that falls with n.
+        let words: Vec<usize> =
+            (0..SAMPLE_ROWS).map(|_| 1_000_000f64.powf(random.f64()) as usize).collect();
+        assert!(guessed(|i| words[i]) > 50_000.0, "a million, of which most are rare");
     }
 }

@@ -7,9 +7,16 @@
 //! Conditions known at planning always hold for the rows that a scan returns. Conditions that
 //! become known while a query runs (the keys of the other side of a join, the bound of the best
 //! rows so far) only save work: the operator that they come from checks them again. So such a
-//! condition is skipped when it lets nearly all rows through, until it changes.
+//! condition is skipped when it lets nearly all rows through, until it changes, and when it fails:
+//! it may see rows that other conditions rule out, and those may be what it fails for.
+//!
+//! What a condition costs and how many rows it drops is measured, and the one that drops most for
+//! its time comes first: a text is compared only in rows whose key the other side of a join has,
+//! and keys are looked for in a large table of a join only in rows that a small one leaves.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::{BooleanBuffer, Buffer};
@@ -25,6 +32,9 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use swingdb_store::Segment;
+
+use crate::scan::lookups::Lookups;
 
 /// When at most one row in so many is left, the rest of a batch's conditions see only those rows.
 const COMPACT_BELOW: usize = 4;
@@ -32,6 +42,13 @@ const COMPACT_BELOW: usize = 4;
 const PROBATION_ROWS: usize = 4 * 8192;
 /// It goes on when it drops at least one row in so many.
 const WORTHWHILE: usize = 4;
+/// A condition that takes longer for a row sees only the rows that are left, once a quarter of them
+/// is gone: to pick them costs some nanoseconds.
+const EXPENSIVE_NANOS: f64 = 8.0;
+/// What a condition takes for fewer rows says little of what it costs.
+const MEASURED_ROWS: usize = 256;
+/// After so many batches it is asked anew which condition comes first.
+const BATCHES_IN_ORDER: usize = 16;
 
 /// One condition, over a schema of just the columns it names.
 struct Condition {
@@ -39,12 +56,19 @@ struct Condition {
     /// Those columns' numbers in the table.
     columns: Vec<usize>,
     schema: SchemaRef,
+    /// If it is a list of values.
+    lookups: Option<Lookups>,
     /// Whether it may be left out.
     optional: bool,
+    /// It has failed for some rows.
+    failed: bool,
     /// Whether it may see rows that others have ruled out already.
     sees_all: bool,
     seen: usize,
     passed: usize,
+    /// The least nanoseconds for a row of all batches: in others the thread may have waited for a
+    /// processor.
+    cost: f64,
 }
 
 impl Condition {
@@ -54,15 +78,57 @@ impl Condition {
         columns.dedup();
         let fields = columns.iter().map(|&column| Arc::clone(&table.fields()[column]));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let lookups = Lookups::of(expr, table);
         let expr = reassign_expr_columns(Arc::clone(expr), &schema)?;
         let sees_all = optional || cannot_fail(&expr);
-        Ok(Self { expr, columns, schema, optional, sees_all, seen: 0, passed: 0 })
+        Ok(Self {
+            expr,
+            columns,
+            schema,
+            lookups,
+            optional,
+            failed: false,
+            sees_all,
+            seen: 0,
+            passed: 0,
+            cost: f64::INFINITY,
+        })
     }
 
     /// Whether looking at it has turned out to be worth nothing.
     fn is_idle(&self) -> bool {
         let dropped = self.seen - self.passed;
-        self.optional && self.seen >= PROBATION_ROWS && dropped < self.seen / WORTHWHILE
+        let is_idle = self.seen >= PROBATION_ROWS && dropped < self.seen / WORTHWHILE;
+        self.optional && (is_idle || self.failed)
+    }
+
+    /// Nanoseconds for each row that it drops; infinite until that is measured.
+    fn price(&self) -> f64 {
+        if self.cost.is_infinite() {
+            return f64::INFINITY;
+        }
+        let dropped = (self.seen - self.passed).max(1);
+        self.cost * self.seen as f64 / dropped as f64
+    }
+
+    /// Whether it should see only the rows that are left of a batch.
+    fn sees_left_only(&self, left: usize, rows: usize) -> bool {
+        // What may fail sees no row that other conditions rule out.
+        let is_expensive = self.cost.is_finite() && self.cost > EXPENSIVE_NANOS;
+        left <= rows / COMPACT_BELOW || !self.sees_all || (is_expensive && left <= rows - rows / 4)
+    }
+
+    /// Evaluates it for some rows; for which it holds, and how many these are.
+    fn apply(&mut self, columns: Vec<ArrayRef>, rows: usize) -> Result<(BooleanBuffer, usize)> {
+        let begun = Instant::now();
+        let found = self.evaluate(columns, rows)?;
+        if rows >= MEASURED_ROWS {
+            self.cost = self.cost.min(begun.elapsed().as_nanos() as f64 / rows as f64);
+        }
+        let passed = found.count_set_bits();
+        self.seen += rows;
+        self.passed += passed;
+        Ok((found, passed))
     }
 
     fn evaluate(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<BooleanBuffer> {
@@ -87,6 +153,9 @@ pub(crate) struct RowFilter {
     table: SchemaRef,
     /// How many of `conditions` were known at planning.
     fixed: usize,
+    /// The numbers of all conditions in the order to look at them, and for how many batches more.
+    order: Vec<usize>,
+    batches_left: usize,
     begun: bool,
 }
 
@@ -105,6 +174,8 @@ impl RowFilter {
             conditions,
             dynamic: dynamic.collect(),
             table: Arc::clone(table),
+            order: Vec::new(),
+            batches_left: 0,
             begun: false,
         })
     }
@@ -140,9 +211,52 @@ impl RowFilter {
             };
             if let Some(old) = before.iter().find(same) {
                 (condition.seen, condition.passed) = (old.seen, old.passed);
+                condition.cost = old.cost;
+                condition.failed = old.failed;
             }
         }
+        self.batches_left = 0;
         Ok(())
+    }
+
+    /// Puts the conditions in order, now and then: the cheapest way to drop rows first. Those that
+    /// may fail stay behind all others, in the order that they have.
+    fn settle_order(&mut self) {
+        if self.batches_left > 0 {
+            self.batches_left -= 1;
+            return;
+        }
+        self.batches_left = BATCHES_IN_ORDER;
+        self.order = (0..self.conditions.len()).collect();
+        let price = |number: &usize| {
+            let condition = &self.conditions[*number];
+            (!condition.sees_all, if condition.sees_all { condition.price() } else { 0.0 })
+        };
+        self.order.sort_by(|one, other| {
+            let (one, other) = (price(one), price(other));
+            one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+        });
+    }
+
+    /// The parts of some rows of a segment outside of which no row fulfils the conditions as they
+    /// are now (see [`Lookups::parts`]); `None` when that is not known.
+    pub(crate) fn parts(
+        &mut self,
+        segment: &Segment,
+        rows: &Range<usize>,
+        together: usize,
+    ) -> Result<Option<Vec<Range<usize>>>> {
+        self.refresh()?;
+        let mut least: Option<(usize, Vec<Range<usize>>)> = None;
+        for lookups in self.conditions.iter().filter_map(|condition| condition.lookups.as_ref()) {
+            if let Some(parts) = lookups.parts(segment, rows, together)? {
+                let left = parts.iter().map(Range::len).sum();
+                if least.as_ref().is_none_or(|(before, _)| left < *before) {
+                    least = Some((left, parts));
+                }
+            }
+        }
+        Ok(least.map(|(_, parts)| parts))
     }
 
     /// The rows of `rows` that are `live` (all when `None`) and fulfil the conditions; `None` for
@@ -154,7 +268,9 @@ impl RowFilter {
         column: &dyn Fn(usize) -> Result<ArrayRef>,
     ) -> Result<Option<BooleanBuffer>> {
         let mut selected = live;
-        for condition in &mut self.conditions {
+        self.settle_order();
+        for number in &self.order {
+            let condition = &mut self.conditions[*number];
             if condition.is_idle() {
                 continue;
             }
@@ -163,27 +279,25 @@ impl RowFilter {
                 break;
             }
             let columns = condition.columns.iter().map(|&c| column(c)).collect::<Result<_>>()?;
-            let (now, seen, passed) = match &selected {
-                // What may fail sees no row that other conditions rule out.
-                Some(mask) if left <= rows / COMPACT_BELOW || !condition.sees_all => {
-                    let found = condition.evaluate(pick(columns, mask)?, left)?;
-                    let passed = found.count_set_bits();
-                    (scatter(mask, &found), left, passed)
-                }
-                Some(mask) => {
-                    let found = condition.evaluate(columns, rows)?;
-                    let passed = found.count_set_bits();
-                    (mask & &found, rows, passed)
-                }
-                None => {
-                    let found = condition.evaluate(columns, rows)?;
-                    let passed = found.count_set_bits();
-                    (found, rows, passed)
-                }
+            let only = selected.as_ref().filter(|_| condition.sees_left_only(left, rows));
+            let result = match only {
+                Some(mask) => condition.apply(pick(columns, mask)?, left),
+                None => condition.apply(columns, rows),
             };
-            condition.seen += seen;
-            condition.passed += passed;
-            selected = if passed == rows { selected } else { Some(now) };
+            let (found, passed) = match result {
+                Err(_) if condition.optional => {
+                    condition.failed = true;
+                    continue;
+                }
+                other => other?,
+            };
+            if passed < found.len() {
+                selected = Some(match (&selected, only) {
+                    (Some(mask), Some(_)) => scatter(mask, &found),
+                    (Some(mask), None) => mask & &found,
+                    (None, _) => found,
+                });
+            }
         }
         Ok(selected)
     }
@@ -269,5 +383,44 @@ mod tests {
             let mask = BooleanBuffer::from(mask);
             assert_eq!(scatter(&mask, &BooleanBuffer::from(found)), BooleanBuffer::from(wanted));
         }
+    }
+
+    #[test]
+    fn what_drops_most_rows_for_its_time_is_looked_at_first() {
+        use std::cell::RefCell;
+
+        use arrow::array::Int64Array;
+        use arrow::datatypes::{DataType, Field};
+        use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, lit};
+
+        let field = |name| Field::new(name, DataType::Int64, false);
+        let table = Arc::new(Schema::new(vec![field("fixed"), field("key")]));
+        let compare = |column: usize, op, with: i64| -> Arc<dyn PhysicalExpr> {
+            let column = Arc::new(Column::new(table.field(column).name(), column));
+            Arc::new(BinaryExpr::new(column, op, lit(with)))
+        };
+        let fixed = compare(0, Operator::Lt, 1 << 40);
+        let keys = compare(1, Operator::Eq, 7);
+        let dynamic = DynamicFilterPhysicalExpr::new(vec![], lit(true));
+        dynamic.update(keys).unwrap();
+        let mut filter = RowFilter::new(&[fixed], &[Arc::new(dynamic)], &table).unwrap();
+        filter.refresh().unwrap();
+
+        let read = RefCell::new(Vec::new());
+        let mut order_of = |rows: usize| {
+            read.borrow_mut().clear();
+            let column = |number| -> Result<ArrayRef> {
+                read.borrow_mut().push(number);
+                Ok(Arc::new(Int64Array::from_iter_values(0..rows as i64)))
+            };
+            let selected = filter.select(None, rows, &column).unwrap().unwrap();
+            assert_eq!(selected.set_indices().collect::<Vec<_>>(), [7]);
+            read.borrow().clone()
+        };
+        for _ in 0..=BATCHES_IN_ORDER {
+            assert_eq!(order_of(MEASURED_ROWS), [0, 1]);
+        }
+        // One drops all rows but one, the other none.
+        assert_eq!(order_of(MEASURED_ROWS), [1, 0]);
     }
 }

@@ -3,12 +3,14 @@
 //!
 //! [`table`] is the provider of a table, [`source`] and [`stream`] its scan, [`disk`] what of it is
 //! on a disk still. [`statistics`], [`distinct`] and [`sample`] tell the optimizer how many rows
-//! and values to expect; [`pruning`], [`narrow`] and [`filter`] leave segments and rows out.
+//! and values to expect; [`pruning`], [`narrow`], [`lookups`] and [`filter`] leave segments and
+//! rows out.
 
 pub(crate) mod disk;
 pub(crate) mod distinct;
 pub(crate) mod filter;
 pub mod hidden;
+pub(crate) mod lookups;
 pub mod named;
 pub(crate) mod narrow;
 pub(crate) mod pruning;

@@ -139,6 +139,16 @@ impl SwingSource {
         self
     }
 
+    /// Bytes of a row, on average; 0 where all columns are of one width, which is small.
+    pub(crate) fn bytes_of_row(&self) -> usize {
+        if self.schema.fields().iter().all(|field| field.data_type().primitive_width().is_some()) {
+            return 0;
+        }
+        let rows: usize = self.segments.iter().map(|(_, segment)| segment.rows()).sum();
+        let bytes: u64 = self.segments.iter().map(|(_, segment)| segment.bytes()).sum();
+        bytes as usize / rows.max(1)
+    }
+
     /// Stops after about `limit` rows.
     pub(crate) fn with_limit(mut self, limit: Option<usize>) -> Self {
         self.limit = limit;
@@ -398,7 +408,12 @@ impl DataSource for SwingSource {
         let Some(shared) = shared else {
             return self.open(args.partition, args.context);
         };
-        Ok(Box::pin(cooperative(ScanStream::new(self.clone(), shared, args.partition)?)))
+        Ok(Box::pin(cooperative(ScanStream::new(
+            self.clone(),
+            shared,
+            args.partition,
+            args.context.session_config().batch_size(),
+        )?)))
     }
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {

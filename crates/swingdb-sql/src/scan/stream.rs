@@ -60,45 +60,80 @@ pub(crate) struct ScanStream {
     filter: RowFilter,
     /// Gathers what is left of filtered batches.
     gathered: BatchCoalescer,
+    /// Rows of a batch, at most.
+    batch_rows: usize,
     /// Whether each partition has one morsel of its own.
     is_settled: bool,
     /// The numbers of the morsels taken that are not begun.
     taken: Range<usize>,
-    /// What is left of the morsel in hand.
+    /// What is left of the morsel in hand, or of a part of it.
     morsel: Morsel,
+    /// The other parts of it.
+    parts: std::vec::IntoIter<Range<usize>>,
     /// Rows this partition has emitted.
     emitted: usize,
     ended: bool,
     baseline: BaselineMetrics,
     morsels_read: Count,
     morsels_pruned: Count,
+    rows_pruned: Count,
     rows_filtered: Count,
     bytes_scanned: Count,
 }
 
 impl ScanStream {
-    pub(crate) fn new(source: SwingSource, shared: Arc<Shared>, partition: usize) -> Result<Self> {
+    pub(crate) fn new(
+        source: SwingSource,
+        shared: Arc<Shared>,
+        partition: usize,
+        batch_rows: usize,
+    ) -> Result<Self> {
         let counter = |name| MetricBuilder::new(&source.metrics).counter(name, partition);
         let limit = source.limit.unwrap_or(usize::MAX).max(1);
-        let target = BATCH_ROWS.min(limit);
+        let batch_rows = batch_rows.min(BATCH_ROWS);
+        let target = batch_rows.min(limit);
         let gathered = BatchCoalescer::new(Arc::clone(&source.schema), target);
         Ok(Self {
             pruner: DynamicPruner::new(&source.filters, Arc::clone(&source.table_schema)),
             filter: RowFilter::new(&source.conditions, &source.filters, &source.table_schema)?,
             gathered: gathered.with_biggest_coalesce_batch_size(Some(target / 2)),
             is_settled: source.parts.is_some(),
+            batch_rows,
             taken: if source.parts.is_some() { partition..partition + 1 } else { 0..0 },
             morsel: Morsel { place: 0, rows: 0..0 },
+            parts: Vec::new().into_iter(),
             emitted: 0,
             ended: false,
             baseline: BaselineMetrics::new(&source.metrics, partition),
             morsels_read: counter("morsels_read"),
             morsels_pruned: counter("morsels_pruned"),
+            rows_pruned: counter("rows_pruned"),
             rows_filtered: counter("rows_filtered"),
             bytes_scanned: counter("bytes_scanned"),
             source,
             shared,
         })
+    }
+
+    /// Takes the next part of a morsel that may matter, with its columns in memory; `false` when
+    /// there is none.
+    fn take_part(&mut self) -> Result<bool> {
+        loop {
+            if let Some(rows) = self.parts.next() {
+                self.morsel.rows = rows;
+                return Ok(true);
+            }
+            if !self.take_morsel()? {
+                return Ok(false);
+            }
+            let (_, segment) = &self.source.segments[self.morsel.place];
+            let rows = self.morsel.rows.clone();
+            let Some(parts) = self.filter.parts(segment, &rows, self.batch_rows)? else {
+                return Ok(true);
+            };
+            self.rows_pruned.add(rows.len() - parts.iter().map(Range::len).sum::<usize>());
+            self.parts = parts.into_iter();
+        }
     }
 
     /// Takes the next morsel that may matter, with its columns in memory; `false` when there is
@@ -150,13 +185,13 @@ impl ScanStream {
             if self.ended {
                 return Ok(None);
             }
-            if self.limit_reached() || (self.morsel.rows.is_empty() && !self.take_morsel()?) {
+            if self.limit_reached() || (self.morsel.rows.is_empty() && !self.take_part()?) {
                 self.ended = true;
                 self.gathered.finish_buffered_batch()?;
                 continue;
             }
             let start = self.morsel.rows.start;
-            let mut end = (start + BATCH_ROWS).min(self.morsel.rows.end);
+            let mut end = (start + self.batch_rows).min(self.morsel.rows.end);
             if let Some(limit) = self.source.limit
                 && self.source.conditions.is_empty()
             {

@@ -105,9 +105,9 @@ fn parse_option(parser: &mut Parser<'_>) -> Result<(String, OptionValue), Parser
         name = last.to_string();
     }
     // DuckDB's options may have one.
-    let _ = parser.consume_token(&Token::Eq);
+    let has_value = parser.consume_token(&Token::Eq);
     let value = match parser.peek_token().token {
-        Token::Comma | Token::RParen => OptionValue::Flag,
+        Token::Comma | Token::RParen if !has_value => OptionValue::Flag,
         Token::LParen => OptionValue::List(parse_list(parser, &Token::RParen)?),
         Token::LBracket => OptionValue::List(parse_list(parser, &Token::RBracket)?),
         Token::LBrace => OptionValue::Map(parse_map(parser)?),

@@ -400,7 +400,6 @@ impl Dialect for SwingDialect {
         supports_settings
         supports_select_format
         supports_comment_optimizer_hint
-        supports_constraint_keyword_without_name
         supports_key_column_option
         supports_comma_separated_trim
         supports_cte_without_as

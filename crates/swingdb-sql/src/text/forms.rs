@@ -10,6 +10,7 @@
 //! | `FROM (DESCRIBE t)` | [`relation_statements`]: a table of what that tells |
 //! | `pg_catalog.version()` | [`postgres`]: `version()` |
 //! | `[1, 2, ]` | `[1, 2]` |
+//! | `TIMESTAMP_S '2024-01-01'` | `'2024-01-01'::TIMESTAMP_S`; `TIMESTAMP_MS` and so on, too |
 //! | `sum(x) FILTER (a)` | [`filter_clause`]: `sum(x) FILTER (WHERE a)` |
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -33,6 +34,7 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     filter_clause::rewrite(&mut pass);
     grouping_sets::rewrite_tokens(&mut pass);
     powers(&mut pass);
+    typed_texts(&mut pass);
     asof::rewrite_tokens(&mut pass);
     pass.finish()
 }
@@ -46,6 +48,23 @@ fn powers(pass: &mut Pass) {
             && first.span.end == second.span.start
         {
             pass.replace(word, 2, vec![Token::Caret]);
+        }
+        word += 1;
+    }
+}
+
+/// `TIMESTAMP_S '2024-01-01'`: the parser knows such constants of the standard's types alone.
+fn typed_texts(pass: &mut Pass) {
+    let types = ["timestamp_s", "timestamp_ms", "timestamp_ns"];
+    let mut word = 0;
+    while word < pass.len() {
+        let is_cast = word > 0 && pass.token(word - 1) == Some(&Token::DoubleColon);
+        if !is_cast
+            && types.iter().any(|of| pass.is_word(word, of))
+            && let (Some(of), Some(text @ Token::SingleQuotedString(_))) =
+                (pass.token(word).cloned(), pass.token(word + 1).cloned())
+        {
+            pass.replace(word, 2, vec![text, Token::DoubleColon, of]);
         }
         word += 1;
     }
@@ -82,6 +101,12 @@ fn without_last_commas(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 pub(crate) mod tests {
     use crate::text::parser::parse;
     use crate::text::statement::Parsed;
+
+    #[test]
+    fn texts_of_a_type() {
+        let found = parsed("SELECT TIMESTAMP_S '2024-01-01', 'x'::timestamp_ns, timestamp_ms");
+        assert_eq!(found, "SELECT '2024-01-01'::TIMESTAMP_S, 'x'::timestamp_ns, timestamp_ms");
+    }
 
     #[test]
     fn a_comma_may_end_a_list() {

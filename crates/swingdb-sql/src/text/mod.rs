@@ -19,6 +19,7 @@ pub(crate) mod copy;
 pub mod cutter;
 pub mod depth;
 pub mod dialect;
+pub(crate) mod dropped_words;
 pub(crate) mod filter_clause;
 pub(crate) mod forms;
 pub(crate) mod frame_exclude;

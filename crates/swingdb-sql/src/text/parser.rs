@@ -20,8 +20,8 @@ use crate::text::statement::{Body, Named, Own, Parsed, Statements, What};
 use crate::text::types;
 use crate::text::words::{ends, next_word, parse_name, parser_error, unexpected};
 use crate::text::{
-    about_session, backup, clauses, collations, depth, forms, frame_exclude, macros, refused,
-    sequences, tokens,
+    about_session, backup, clauses, collations, depth, dropped_words, forms, frame_exclude, macros,
+    refused, sequences, tokens,
 };
 
 /// Parses a text into statements.
@@ -174,6 +174,9 @@ pub(crate) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
         column: Some(error.location.column),
     })?;
     number_tokens(&mut tokens);
+    let mut pass = tokens::Pass::new(tokens);
+    dropped_words::rewrite(&mut pass)?;
+    let tokens = pass.finish();
     frame_exclude::rewrite(forms::rewrite_tokens(tokens::rewrite(tokens)))
 }
 

@@ -103,12 +103,12 @@ impl<'a> Out<'a> {
     }
 
     /// `s` or `s IN ('a', 'b' AS c)`.
-    fn spread(&mut self, item: Range<usize>) {
+    fn spread(&mut self, item: Range<usize>) -> Option<()> {
         let Some((expr, values)) = split_in(self.pass, item.clone()) else {
             self.open(ON_MARK);
             self.words(item);
             self.push(Token::RParen);
-            return;
+            return Some(());
         };
         self.open(IN_MARK);
         self.words(expr);
@@ -119,16 +119,22 @@ impl<'a> Out<'a> {
             self.words(values);
             self.push(Token::RParen);
         } else {
-            for value in items(self.pass, values) {
+            for value in items(self.pass, values)? {
                 self.push(Token::Comma);
                 self.named(AS_MARK, value, false);
             }
         }
         self.push(Token::RParen);
+        Some(())
     }
 
     /// `#pivot(...) FOR #pivot IN (ANY)`.
-    fn carrier(&mut self, on: &[Range<usize>], using: &[Range<usize>], groups: &[Range<usize>]) {
+    fn carrier(
+        &mut self,
+        on: &[Range<usize>],
+        using: &[Range<usize>],
+        groups: &[Range<usize>],
+    ) -> Option<()> {
         self.open(PIVOT_MARK);
         let mut first = true;
         let mut comma = |out: &mut Self| {
@@ -138,7 +144,7 @@ impl<'a> Out<'a> {
         };
         for item in on {
             comma(self);
-            self.spread(item.clone());
+            self.spread(item.clone())?;
         }
         for item in using {
             comma(self);
@@ -157,6 +163,7 @@ impl<'a> Out<'a> {
         self.push(Token::LParen);
         self.keywords("ANY");
         self.push(Token::RParen);
+        Some(())
     }
 
     /// `SELECT * FROM (SELECT * FROM source)`.
@@ -188,12 +195,12 @@ fn pivot(pass: &Pass, word: usize) -> Rewritten {
     if source.is_empty() {
         return None;
     }
-    let all = |range: Option<Range<usize>>| range.map(|r| items(pass, r)).unwrap_or_default();
+    let all = |range: Option<Range<usize>>| range.map_or(Some(Vec::new()), |r| items(pass, r));
     let mut out = Out::new(pass, word);
     out.all_of(source);
     out.keywords("PIVOT");
     out.push(Token::LParen);
-    out.carrier(&all(on), &all(using), &all(groups));
+    out.carrier(&all(on)?, &all(using)?, &all(groups)?)?;
     out.push(Token::RParen);
     Some((word..parts.end, out.tokens))
 }
@@ -218,10 +225,10 @@ fn clause(pass: &Pass, word: usize) -> Rewritten {
     if start != group.unwrap_or(close) {
         return None;
     }
-    let using = items(pass, word + 2..spread);
-    let groups = group.map(|group| items(pass, group + 2..close)).unwrap_or_default();
+    let using = items(pass, word + 2..spread)?;
+    let groups = group.map_or(Some(Vec::new()), |group| items(pass, group + 2..close))?;
     let mut out = Out::new(pass, word);
-    out.carrier(&on, &using, &groups);
+    out.carrier(&on, &using, &groups)?;
     Some((word + 2..close, out.tokens))
 }
 
@@ -263,7 +270,7 @@ fn unpivot(pass: &Pass, word: usize) -> Rewritten {
     }
     out.keywords("IN");
     out.push(Token::LParen);
-    for (index, item) in items(pass, on + 1..end).into_iter().enumerate() {
+    for (index, item) in items(pass, on + 1..end)?.into_iter().enumerate() {
         if index > 0 {
             out.push(Token::Comma);
         }
@@ -359,19 +366,22 @@ pub(crate) fn outer(pass: &Pass, words: Range<usize>) -> Vec<usize> {
     found
 }
 
-/// The parts of a range between commas; nothing behind a last one.
-fn items(pass: &Pass, words: Range<usize>) -> Vec<Range<usize>> {
+/// The parts of a range between commas; nothing behind a last one. None if there is nothing between
+/// two of them.
+fn items(pass: &Pass, words: Range<usize>) -> Option<Vec<Range<usize>>> {
     let commas = outer(pass, words.clone()).into_iter();
     let commas = commas.filter(|word| pass.token(*word) == Some(&Token::Comma));
     let mut all = Vec::new();
     let mut start = words.start;
     for end in commas.chain([words.end]) {
-        if start < end {
-            all.push(start..end);
+        match start < end {
+            true => all.push(start..end),
+            false if end == words.end => {}
+            false => return None,
         }
         start = end + 1;
     }
-    all
+    Some(all)
 }
 
 /// `expr IN (values)`.

@@ -128,7 +128,7 @@ impl Pass {
             if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text))
     }
 
-    fn set(&mut self, word: usize, token: Token) {
+    pub(crate) fn set(&mut self, word: usize, token: Token) {
         let index = self.words[word];
         self.tokens[index].token = token;
     }
@@ -192,10 +192,17 @@ impl Pass {
         if self.is_word(word, "AS")
             && self.is_word(word + 1 + not, "MATERIALIZED")
             && self.token(word + 2 + not) == Some(&Token::LParen)
+            && !self.is_window(word + 3 + not)
         {
             (word + 1..=word + 1 + not).for_each(|extra| self.blank(extra));
             self.words = significant(&self.tokens);
         }
+    }
+
+    /// Whether a window begins here, behind its bracket: `WINDOW w AS (PARTITION BY a)`.
+    fn is_window(&self, word: usize) -> bool {
+        let words = ["PARTITION", "ORDER", "ROWS", "RANGE", "GROUPS"];
+        self.token(word) == Some(&Token::RParen) || words.iter().any(|one| self.is_word(word, one))
     }
 
     /// `read_...(path, option = value)`, `sniff_csv`: the names of options become strings.

@@ -23,15 +23,15 @@ use parking_lot::{Mutex, MutexGuard};
 use swing_tier::{Batch, CommitError, Log, MAX_BATCH_RECORDS, RecordId};
 use swingdb_common::error::{Result, StoreProblem};
 
-use super::super::catalog::Catalog;
-use super::background::Background;
-use super::format::Head;
-use super::history::History;
-use super::ledger::{Known, Ledger};
-use super::link::Durability;
-use super::load::StoredCatalog;
-use super::tier::{commit_error, problem};
-use super::write::{Checkpoint, Written, root_of};
+use crate::catalog::history::History;
+use crate::catalog::link::Durability;
+use crate::catalog::state::Catalog;
+use crate::durable::background::Background;
+use crate::durable::format::Head;
+use crate::durable::ledger::{Known, Ledger};
+use crate::durable::load::StoredCatalog;
+use crate::durable::write::{Checkpoint, Written, root_of};
+use crate::errors::log::{commit_error, problem};
 
 /// How many records that wait are freed by one commit; the next one goes on.
 const MAX_FREED_AT_ONCE: usize = MAX_BATCH_RECORDS / 4;

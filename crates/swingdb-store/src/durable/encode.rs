@@ -16,12 +16,12 @@ use swingdb_common::runtime::parallel::{WORKER_NAME, caught};
 use swingdb_common::runtime::threads;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use super::super::parallel::in_parallel;
-use super::super::raw::{self, Loc};
-use super::super::read::Node;
-use super::super::segment::{Chunk, Segment};
-use super::super::space::Blocks;
-use super::ledger::Known;
+use crate::durable::ledger::Known;
+use crate::memory::raw::{self, Loc};
+use crate::memory::space::Blocks;
+use crate::segments::parallel::in_parallel;
+use crate::segments::read::{Node, Source};
+use crate::segments::segment::Segment;
 
 /// Seed of the checks of blocks.
 const CHECK_SEED: u64 = u64::from_le_bytes(*b"SwDBblok");
@@ -78,9 +78,9 @@ impl Gathered {
             }
             found.segments += 1;
             for chunk in segment.chunks()? {
-                let patch = chunk.patch.as_ref().map(|patch| patch.chunk());
-                let arrays = std::iter::once(chunk.as_ref()).chain(patch);
-                for array in arrays.filter(|array| wanted(&array.blocks)) {
+                let patch = chunk.patch.as_ref().map(|patch| patch.source());
+                let arrays = std::iter::once(chunk.source()).chain(patch);
+                for array in arrays.filter(|array| wanted(array.blocks)) {
                     for (loc, shape) in array.blocks.listed().iter().zip(shapes(array)) {
                         found.bytes += loc.len;
                         found.all.push((array.blocks.clone(), *loc, shape));
@@ -133,9 +133,9 @@ impl Gathered {
 }
 
 /// What each block of an array holds.
-fn shapes(array: &Chunk) -> Vec<Shape> {
+fn shapes(array: Source<'_>) -> Vec<Shape> {
     let mut buffers = Vec::new();
-    add_buffers(&array.data_type, &array.node, &mut buffers);
+    add_buffers(array.data_type, array.node, &mut buffers);
     let shape_of = |block: &Loc| {
         let mut inside = buffers.iter().filter(|(loc, _)| loc.len > 0 && block.contains(*loc));
         match (inside.next(), inside.next()) {

@@ -23,8 +23,8 @@
 //! A page of version 1 begins with the number of its segments, and its blocks are not encoded. It
 //! stays as it is until its table changes, so a store may have pages of both versions.
 //!
-//! Behind the root and behind a table's record may stand notes, in sections (`notes.rs`): comments
-//! and indexes. A record without notes has none.
+//! Behind the root and behind a table's record may stand notes, in sections (`catalog/notes.rs`):
+//! comments and indexes. A record without notes has none.
 //!
 //! Definitions, views, macros, sequences and statistics are encoded as in memory (`codec.rs`): a
 //! change there is a new version here.
@@ -32,16 +32,19 @@
 use swing_tier::RecordId;
 use swingdb_common::error::{Error, Result};
 
-use super::super::codec::{Reader, Writer};
-use super::super::notes::{self, TableNotes};
-use super::super::raw::Loc;
-use super::super::read::Node;
-use super::super::segment::SEGMENT_ROWS;
-use super::super::space::corrupt;
-use super::super::stats::ChunkStats;
-use super::super::table::{Definition, MAX_PAGE_SEGMENTS};
-use super::history::History;
-use super::lists::StoredSchema;
+use crate::catalog::definition::Definition;
+use crate::catalog::history::History;
+use crate::catalog::notes::{self, TableNotes};
+use crate::catalog::page::MAX_PAGE_SEGMENTS;
+use crate::codec::{Reader, Writer};
+use crate::durable::lists::StoredSchema;
+use crate::errors::area::corrupt;
+use crate::errors::log::NOT_A_DATABASE;
+use crate::memory::block_ref::BlockRef;
+use crate::memory::raw::Loc;
+use crate::segments::read::Node;
+use crate::segments::rowids::SEGMENT_ROWS;
+use crate::segments::stats::ChunkStats;
 
 /// First bytes of a store's root payload.
 const MAGIC: [u8; 8] = *b"SwDBdisk";
@@ -90,7 +93,7 @@ impl Head {
         let word = |at: usize| bytes.get(at..).and_then(|b| b.first_chunk::<8>());
         let format = bytes.get(8..).and_then(|b| b.first_chunk::<4>());
         let (true, Some(format)) = (bytes.starts_with(&MAGIC), format) else {
-            return Err(corrupt("the log holds something else than a database"));
+            return Err(corrupt(NOT_A_DATABASE));
         };
         let format = u32::from_le_bytes(*format);
         if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
@@ -107,41 +110,6 @@ impl Head {
             })),
             _ => Err(corrupt("the root payload has another length")),
         }
-    }
-}
-
-/// A block of memory in the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BlockRef {
-    pub record: RecordId,
-    /// Bytes in memory.
-    pub len: u64,
-    /// Bytes of the record; if these are fewer, it has the block encoded.
-    pub stored: u64,
-    /// XXH3 of the bytes in memory: finds the record of a block after the database was opened anew.
-    pub check: u128,
-}
-
-impl BlockRef {
-    fn write(&self, w: &mut Writer) {
-        w.u64(self.record.0);
-        w.u64(self.len);
-        w.u64(self.stored);
-        w.i128(self.check as i128);
-    }
-
-    fn read(r: &mut Reader<'_>, version: u8) -> Result<Self> {
-        let (record, len) = (RecordId(r.u64()?), r.u64()?);
-        let stored = if version == 1 { len } else { r.u64()? };
-        if len == 0 || len > u64::from(u32::MAX) << 8 || stored == 0 || stored > len {
-            return Err(corrupt(format!("a block of {len} bytes, {stored} of them stored")));
-        }
-        Ok(Self { record, len, stored, check: r.i128()? as u128 })
-    }
-
-    /// Whether the record has the block encoded.
-    pub fn is_encoded(&self) -> bool {
-        self.stored < self.len
     }
 }
 
@@ -186,7 +154,7 @@ impl StoredRoot {
             let Some(known) = known else {
                 return Err(corrupt(format!("comments in a schema {schema:?} that is not there")));
             };
-            noted.put(&mut known.rest);
+            known.rest.set_notes(noted);
         }
         r.finish()?;
         Ok(root)

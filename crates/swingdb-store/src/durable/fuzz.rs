@@ -1,10 +1,10 @@
 //! Arbitrary bytes for the decoders of a store's records: an error, or something that is written
 //! and read as the same. The log's checksums are passed by.
 
-use super::super::codec::Writer;
-use super::super::notes;
-use super::format::{self, FORMAT, Head, OLDEST_FORMAT, StoredRoot};
-use super::lists::{StoredList, read_list, write_list};
+use crate::catalog::notes;
+use crate::codec::Writer;
+use crate::durable::format::{self, FORMAT, Head, OLDEST_FORMAT, StoredRoot};
+use crate::durable::lists::{StoredList, read_list, write_list};
 
 /// Gives the bytes to the decoder that the first one names.
 ///
@@ -52,7 +52,7 @@ fn write_root(root: &StoredRoot) -> Vec<u8> {
     }
     let names: Vec<std::sync::Arc<str>> =
         root.schemas.iter().map(|schema| schema.name.as_str().into()).collect();
-    let noted = root.schemas.iter().map(|schema| notes::RootNotes::of(&schema.rest));
+    let noted = root.schemas.iter().map(|schema| schema.rest.notes());
     notes::write_root(&mut w, names.iter().zip(noted));
     w.into_bytes()
 }
@@ -65,15 +65,16 @@ mod tests {
     use arrow::datatypes::DataType;
     use swing_tier::RecordId;
 
-    use super::super::super::catalog::SchemaNode;
-    use super::super::super::raw::Loc;
-    use super::super::super::read::Node;
-    use super::super::super::stats::ChunkStats;
-    use super::super::super::table::{ColumnDef, Definition};
-    use super::super::format::{BlockRef, StoredArray, StoredChunk, StoredPage, StoredSegment};
-    use super::super::history::History;
-    use super::super::lists::{StoredEntry, StoredSchema};
     use super::*;
+    use crate::catalog::definition::{ColumnDef, Definition};
+    use crate::catalog::history::History;
+    use crate::catalog::schema::SchemaNode;
+    use crate::durable::format::{StoredArray, StoredChunk, StoredPage, StoredSegment};
+    use crate::durable::lists::{StoredEntry, StoredSchema};
+    use crate::memory::block_ref::BlockRef;
+    use crate::memory::raw::Loc;
+    use crate::segments::read::Node;
+    use crate::segments::stats::ChunkStats;
 
     /// Good records of each decoder, to begin from.
     fn seeds() -> Vec<Vec<u8>> {

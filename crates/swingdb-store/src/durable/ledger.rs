@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use swing_tier::RecordId;
 
-use super::format::BlockRef;
+use crate::memory::block_ref::BlockRef;
 
 /// The records of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]

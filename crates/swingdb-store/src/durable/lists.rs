@@ -1,5 +1,5 @@
 //! The tables of a schema in a store: lists of them, as they are pages in memory
-//! (`table_list.rs`).
+//! (`catalog/table_list.rs`).
 //!
 //! A list has a record of its own, which is written again only when one of its tables has changed;
 //! so a commit writes as much for thousands of tables as for one, but for a line a list in the
@@ -9,9 +9,9 @@
 use swing_tier::RecordId;
 use swingdb_common::error::Result;
 
-use super::super::catalog::SchemaNode;
-use super::super::codec::{Reader, Writer};
-use super::super::space::corrupt;
+use crate::catalog::schema::SchemaNode;
+use crate::codec::{Reader, Writer};
+use crate::errors::area::corrupt;
 
 /// The first version with lists.
 pub(super) const WITH_LISTS: u32 = 3;

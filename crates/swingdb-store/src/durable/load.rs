@@ -14,22 +14,30 @@ use swingdb_common::error::Result;
 use swingdb_common::progress::Progress;
 use swingdb_common::runtime::threads;
 
-use super::super::catalog::{Catalog, SchemaNode, TableEntry};
-use super::super::parallel::in_parallel;
-use super::super::patch::{MAX_PATCH_ROWS, Patch, patch_type};
-use super::super::raw::Reserved;
-use super::super::segment::{Chunk, Deletion, Segment};
-use super::super::space::{Blocks, Ground, corrupt};
-use super::super::stats::ChunkStats;
-use super::super::table::{Definition, Page, Table};
-use super::super::table_list::{Entries, TableList};
-use super::fetch::{Cold, Source, fetch};
-use super::format::{
-    self, BlockRef, Head, StoredArray, StoredPage, StoredRoot, StoredSegment, to_place,
+use crate::catalog::definition::Definition;
+use crate::catalog::entry::TableEntry;
+use crate::catalog::history::History;
+use crate::catalog::page::Page;
+use crate::catalog::schema::SchemaNode;
+use crate::catalog::state::Catalog;
+use crate::catalog::table::Table;
+use crate::catalog::table_list::{Entries, TableList};
+use crate::durable::format::{
+    self, Head, StoredArray, StoredPage, StoredRoot, StoredSegment, to_place,
 };
-use super::ledger::{Known, Ledger, TableRecords};
-use super::lists::StoredEntry;
-use super::tier::{in_store, read_error};
+use crate::durable::ledger::{Known, Ledger, TableRecords};
+use crate::durable::lists::StoredEntry;
+use crate::errors::area::corrupt;
+use crate::errors::log::{in_store, read_error};
+use crate::memory::block_ref::BlockRef;
+use crate::memory::fetch::{Cold, Source, fetch};
+use crate::memory::raw::Reserved;
+use crate::memory::space::{Blocks, Ground};
+use crate::segments::chunk::Chunk;
+use crate::segments::parallel::in_parallel;
+use crate::segments::patch::{MAX_PATCH_ROWS, Patch, patch_type};
+use crate::segments::read::Node;
+use crate::segments::segment::{Deletion, Segment};
 
 /// How many records are read by one request for many.
 const READ_TOGETHER: usize = 256;
@@ -102,6 +110,21 @@ impl StoredCatalog {
             tables.push(StoredTable { at: *at, definition, pages: whole });
         }
         Ok(Some(Self { format: head.format, root, tables, ledger, known }))
+    }
+
+    /// The database's name when it was stored.
+    pub fn name(&self) -> &str {
+        &self.root.name
+    }
+
+    /// The version of the state.
+    pub fn version(&self) -> u64 {
+        self.root.version
+    }
+
+    /// Where the state came from.
+    pub fn history(&self) -> &History {
+        &self.root.history
     }
 
     /// The name of a table's schema, and what its list says.
@@ -239,13 +262,14 @@ impl Loaded {
 }
 
 /// Reads blocks into memory, some at a time, and decodes them on so many threads; `between` is
-/// called after each time.
+/// called before each time, and at the end. The statement that waits for them can be ended.
 pub(super) fn fetch_all(
     mut all: impl Iterator<Item = Arc<Blocks>>,
     threads: usize,
     mut between: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     loop {
+        between()?;
         let (mut some, mut bytes) = (Vec::new(), 0);
         while bytes < FETCHED_TOGETHER
             && let Some(blocks) = all.next()
@@ -258,7 +282,6 @@ pub(super) fn fetch_all(
         }
         // All but the first take part in what it reads.
         in_parallel(threads, &vec![(); threads], |()| fetch(some.iter()))?;
-        between()?;
     }
 }
 
@@ -379,8 +402,9 @@ impl Loader<'_> {
         for segment in segments {
             let mut chunks = Vec::with_capacity(segment.chunks.len());
             for (stored, field) in segment.chunks.iter().zip(definition.schema.fields()) {
-                let array = (take()?, field.data_type().clone(), &stored.array);
-                let chunk = chunk(array, stored.stats.clone())?;
+                let (blocks, node) = placed(take()?, &stored.array)?;
+                let data_type = field.data_type();
+                let chunk = Chunk::new(blocks, data_type.clone(), node, stored.stats.clone());
                 let chunk = match &stored.patch {
                     None => chunk,
                     Some(patch) => {
@@ -388,10 +412,9 @@ impl Loader<'_> {
                         if rows == 0 || rows > MAX_PATCH_ROWS.min(segment.rows) {
                             return Err(corrupt(format!("a patch of {rows} rows")));
                         }
-                        let none =
-                            ChunkStats { nulls: 0, bounds: None, exact: false, sorted: false };
-                        let array = (take()?, patch_type(field.data_type()), patch);
-                        chunk.with_patch(Patch::of_chunk(self::chunk(array, none)?, segment.rows))
+                        let (blocks, node) = placed(take()?, patch)?;
+                        let data_type = patch_type(data_type);
+                        chunk.with_patch(Patch::new(blocks, data_type, node, segment.rows))
                     }
                 };
                 chunks.push(Arc::new(chunk));
@@ -485,11 +508,9 @@ fn count(bits: &BooleanBuffer) -> usize {
     bits.count_set_bits()
 }
 
-fn chunk(
-    (blocks, data_type, stored): (Arc<Blocks>, arrow::datatypes::DataType, &StoredArray),
-    stats: ChunkStats,
-) -> Result<Chunk> {
+/// Where the buffers of a stored array are in its blocks.
+fn placed(blocks: Arc<Blocks>, stored: &StoredArray) -> Result<(Arc<Blocks>, Node)> {
     let mut node = stored.node.clone();
     node.relocate(&|position| to_place(blocks.listed(), position))?;
-    Ok(Chunk::new(blocks, data_type, node, stats))
+    Ok((blocks, node))
 }

@@ -1,34 +1,23 @@
-//! A database that was opened from its store, until all of it is in memory.
-//!
-//! Its own process reads and changes it from the first moment: what a statement needs and is not in
-//! memory comes from the store then. Nobody else sees it yet: a state is published in memory when
-//! all its bytes are there, and that is what [`Loading::finish`] does; the first share waits for
-//! it. A thread reads the rest in the background.
-//!
-//! Until then a commit goes to the store alone, also where the store follows in intervals: if the
-//! process dies, the store has what it has committed, and memory has what it had before the
-//! database was opened, or nothing. With durability `manual` nothing may go to the store before a
-//! CHECKPOINT, so changes wait until the state is published.
+//! The blocks of a database that was opened from its store, until all of them are in memory:
+//! [`Loading`]. What waits for that, and what follows, is in `store/loading.rs`.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use swing::Publish;
+use parking_lot::{Mutex, MutexGuard};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::progress::Progress;
-use swingdb_common::runtime::cancel::to_the_end;
-use swingdb_common::runtime::threads;
+use swingdb_common::runtime::cancel::go_on;
 
-use super::super::handle::{Inner, Store, Writer};
-use super::super::space::Blocks;
-use super::background::Background;
-use super::fetch::Source;
-use super::link::Durability;
-use super::load::{Loaded, fetch_all};
+use crate::durable::background::Background;
+use crate::durable::load::{Loaded, fetch_all};
+use crate::memory::fetch::Source;
+use crate::memory::space::Blocks;
 
 /// The background leaves the disk to the first queries for so long.
 const BACKGROUND_AFTER: Duration = Duration::from_millis(500);
+/// How often somebody who waits for the one that finishes it looks whether to go on.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// What is not finished of opening a database from its store.
 pub(crate) struct Loading {
@@ -52,6 +41,30 @@ impl Loading {
         })
     }
 
+    /// Reads the rest in the background, and calls `finish` when everything is in memory.
+    pub fn start(
+        self: &Arc<Self>,
+        finish: impl FnOnce() -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let loading = self.clone();
+        self.background.start("swingdb-load", move || loading.run(finish))
+    }
+
+    fn run(&self, finish: impl FnOnce() -> Result<()>) {
+        if self.background.pause(BACKGROUND_AFTER) {
+            return;
+        }
+        // Only reading takes long: meanwhile the database can be closed.
+        let result = self.read_all(1, None).and_then(|()| finish());
+        match result {
+            Ok(()) | Err(Error::Closed { .. }) => {}
+            Err(error) => {
+                log::warn!("the database is not in memory whole: {error}");
+                *self.failure.lock() = Some(error.to_string());
+            }
+        }
+    }
+
     /// Bytes in memory, and bytes of all.
     pub fn progress(&self) -> (u64, u64) {
         self.source.progress()
@@ -62,108 +75,48 @@ impl Loading {
         self.failure.lock().clone()
     }
 
-    fn read_all(&self, threads: usize, progress: Option<&dyn Progress>) -> Result<()> {
+    /// Reads what is missing, on so many threads.
+    pub fn read_all(&self, threads: usize, progress: Option<&dyn Progress>) -> Result<()> {
         fetch_all(self.created.iter().filter_map(Weak::upgrade), threads, || {
             if self.background.is_stopped() {
                 return Err(Error::Closed { what: "database" });
             }
-            let (done, total) = self.progress();
-            if let Some(progress) = progress {
-                progress.progress(done, Some(total), "bytes");
-            }
+            self.tell(progress);
             Ok(())
         })
     }
 
-    /// Reads what is missing, and publishes the state in memory.
-    pub fn finish(&self, store: &Store, progress: Option<&dyn Progress>) -> Result<()> {
-        let _one = self.finishing.lock();
-        if store.inner.loading.lock().is_none() {
-            return Ok(());
+    fn tell(&self, progress: Option<&dyn Progress>) {
+        if let Some(progress) = progress {
+            let (done, total) = self.progress();
+            progress.progress(done, Some(total), "bytes");
         }
-        // Somebody waits for it.
-        self.read_all(threads::cores(), progress)?;
-        let mut writer = store.take_slot()?;
-        let published = to_the_end(|| publish(store, &mut writer));
-        if published.is_ok() {
-            *store.inner.loading.lock() = None;
-            self.source.close();
-        }
-        store.give_back(writer);
-        published
     }
 
-    /// Goes on in the background.
-    pub fn start(self: &Arc<Self>, store: &Store) -> Result<()> {
-        let (loading, inner) = (self.clone(), Arc::downgrade(&store.inner));
-        self.background.start("swingdb-load", move || loading.run(&inner))
-    }
-
-    fn run(&self, inner: &Weak<Inner>) {
-        if self.background.pause(BACKGROUND_AFTER) {
-            return;
-        }
-        // Only reading takes long: meanwhile the database can be closed.
-        let result = self.read_all(1, None).and_then(|()| self.finish_later(inner));
-        match result {
-            Ok(()) | Err(Error::Closed { .. }) => {}
-            Err(error) => {
-                log::warn!("the database is not in memory whole: {error}");
-                *self.failure.lock() = Some(error.to_string());
+    /// Waits until nobody else finishes it, as long as the statement goes on.
+    pub fn turn(&self, progress: Option<&dyn Progress>) -> Result<MutexGuard<'_, ()>> {
+        loop {
+            if let Some(turn) = self.finishing.try_lock_for(PATIENCE) {
+                return Ok(turn);
             }
+            go_on()?;
+            self.tell(progress);
         }
     }
 
-    /// Publishes the state when no transaction is under way.
-    fn finish_later(&self, inner: &Weak<Inner>) -> Result<()> {
-        while let Some(inner) = inner.upgrade()
-            && !self.background.is_stopped()
-        {
-            match self.finish(&Store { inner }, None) {
-                Err(Error::Busy { .. }) => {}
-                result => return result,
-            }
-        }
-        Ok(())
+    /// Everything is in memory: the log is not needed any more.
+    pub fn close(&self) {
+        self.source.close();
+    }
+
+    /// Whether nothing is to be read any more.
+    pub fn is_stopped(&self) -> bool {
+        self.background.is_stopped()
     }
 
     /// Nothing is read any more.
     pub fn stop(&self) {
         self.source.close();
         self.background.stop();
-    }
-}
-
-/// Publishes the last committed state, all of which is in memory.
-fn publish(store: &Store, writer: &mut Writer) -> Result<()> {
-    let ground = writer.ground.clone();
-    let ground = ground.ok_or_else(|| Error::internal("a database without an area"))?;
-    writer.publish(&ground, &store.latest(), Publish::Committed)?;
-    writer.held = false;
-    ground.space.set_cold(false);
-    Ok(())
-}
-
-impl Store {
-    /// Waits until a database can be changed: while it is opened from a store that only CHECKPOINT
-    /// writes, it cannot.
-    pub(crate) fn takes_changes(&self) -> Result<()> {
-        match self.disk() {
-            Some(disk) if disk.durability() == Durability::Manual => self.loaded(),
-            _ => Ok(()),
-        }
-    }
-
-    /// Waits until all of a database that was opened from its store is in memory, and others can
-    /// have it.
-    pub(crate) fn loaded(&self) -> Result<()> {
-        let loading = self.inner.loading.lock().clone();
-        loading.map_or(Ok(()), |loading| loading.finish(self, None))
-    }
-
-    /// How far opening from the store has come: bytes in memory, and bytes of all. `None`: it is
-    /// done.
-    pub fn loading(&self) -> Option<(u64, u64)> {
-        Some(self.inner.loading.lock().as_ref()?.progress())
     }
 }

@@ -12,19 +12,24 @@ use swing_tier::{Batch, RecordId};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel::go_on;
 
-use super::super::catalog::{Catalog, TableEntry};
-use super::super::raw;
-use super::super::segment::{Chunk, Segment};
-use super::super::space::Blocks;
-use super::super::table::{Page, Table};
-use super::super::table_list::ListPage;
-use super::encode::{AllPrepared, Gathered, Prepared, prepare_bytes};
-use super::format::{
-    self, BlockRef, StoredArray, StoredChunk, StoredPage, StoredRoot, StoredSegment,
+use crate::catalog::entry::TableEntry;
+use crate::catalog::history::History;
+use crate::catalog::page::Page;
+use crate::catalog::state::Catalog;
+use crate::catalog::table::Table;
+use crate::catalog::table_list::ListPage;
+use crate::durable::encode::{AllPrepared, Gathered, Prepared, prepare_bytes};
+use crate::durable::format::{
+    self, StoredArray, StoredChunk, StoredPage, StoredRoot, StoredSegment,
 };
-use super::ledger::{Change, Known, Ledger, PageBlocks, TableRecords};
-use super::lists::{StoredEntry, StoredList, write_list};
-use super::tier::commit_error;
+use crate::durable::ledger::{Change, Known, Ledger, PageBlocks, TableRecords};
+use crate::durable::lists::{StoredEntry, StoredList, write_list};
+use crate::errors::log::commit_error;
+use crate::memory::block_ref::BlockRef;
+use crate::memory::raw;
+use crate::memory::space::Blocks;
+use crate::segments::read::Source;
+use crate::segments::segment::Segment;
 
 /// What notes the record that it is in.
 #[derive(Debug)]
@@ -238,10 +243,10 @@ impl Checkpoint<'_, '_> {
         let mut chunks = Vec::with_capacity(segment.columns());
         for chunk in segment.chunks()? {
             let patch = match &chunk.patch {
-                Some(patch) => Some(self.array(patch.chunk())?),
+                Some(patch) => Some(self.array(patch.source())?),
                 None => None,
             };
-            let (stats, array) = (chunk.stats.clone(), self.array(&chunk)?);
+            let (stats, array) = (chunk.stats.clone(), self.array(chunk.source())?);
             chunks.push(StoredChunk { stats, array, patch });
         }
         let bitmap = match segment.deletion() {
@@ -255,10 +260,10 @@ impl Checkpoint<'_, '_> {
         Ok(StoredSegment { rows, deleted, bitmap, chunks })
     }
 
-    fn array(&mut self, chunk: &Chunk) -> Result<StoredArray> {
-        let blocks = self.blocks(&chunk.blocks)?.to_vec();
-        let mut node = chunk.node.clone();
-        node.relocate(&|place| format::to_position(chunk.blocks.listed(), place))?;
+    fn array(&mut self, source: Source<'_>) -> Result<StoredArray> {
+        let blocks = self.blocks(source.blocks)?.to_vec();
+        let mut node = source.node.clone();
+        node.relocate(&|place| format::to_position(source.blocks.listed(), place))?;
         Ok(StoredArray { blocks, node })
     }
 
@@ -323,11 +328,7 @@ fn died() -> Error {
 }
 
 /// A root that lacks its schemas.
-pub(super) fn root_of(
-    catalog: &Catalog,
-    name: &str,
-    history: &super::history::History,
-) -> StoredRoot {
+pub(super) fn root_of(catalog: &Catalog, name: &str, history: &History) -> StoredRoot {
     StoredRoot {
         name: name.to_owned(),
         history: history.clone(),

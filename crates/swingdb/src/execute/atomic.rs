@@ -45,6 +45,9 @@ pub(crate) fn with_txn_of<T>(
     length: Length,
     run: impl FnOnce(&mut WriteTxn) -> Result<T>,
 ) -> Result<T> {
+    if session.store().loading().is_some() {
+        session.store().takes_changes(session.progress().as_deref())?;
+    }
     transaction::with_txn(&session.txn, session.store(), length, |txn| {
         txn.set_threads(session.threads()?);
         txn.set_memory(&session.memory()?);

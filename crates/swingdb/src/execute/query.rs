@@ -9,7 +9,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
-use swingdb_common::runtime::threads;
+use swingdb_common::runtime::wait;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::optimized::{bound, is_quick, optimized};
 use swingdb_sql::plan::materialized_parts::is_volatile;
@@ -176,7 +176,7 @@ fn start_optimized(
     plan: &LogicalPlan,
 ) -> Result<Option<Started>> {
     let physical = engine.query_planner().create_physical_plan(plan, engine.as_ref());
-    let Ok(physical) = threads::block_on(physical) else { return Ok(None) };
+    let Ok(physical) = wait::block_on(physical) else { return Ok(None) };
     session.note_plan(&physical);
     let context = session.task_context(engine);
     let token = session.cancel_token();

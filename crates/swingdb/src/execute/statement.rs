@@ -252,7 +252,7 @@ fn execute_own(session: &Arc<Session>, own: Own, params: &Params) -> Result<Quer
             if session.in_transaction() {
                 return Err(Error::transaction("SHARE inside a transaction: COMMIT it first"));
             }
-            session.database().share()?;
+            session.share()?;
             Ok(QueryResult::changed(None, "SHARE"))
         }
         Own::Checkpoint { directory } => {

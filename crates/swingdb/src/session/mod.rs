@@ -9,6 +9,7 @@
 
 pub(crate) mod added_functions;
 pub(crate) mod given;
+pub mod plain_rows;
 pub(crate) mod plan_cache;
 pub(crate) mod result;
 pub(crate) mod sequences;
@@ -39,7 +40,9 @@ use datafusion::sql::sqlparser::ast;
 use parking_lot::{Mutex, MutexGuard};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::progress::Progress;
-use swingdb_common::runtime::cancel::{CancelToken, InterruptHandle, OnThread, Running, Stoppable};
+use swingdb_common::runtime::cancel::{
+    CancelToken, InterruptHandle, OnThread, Running, Stoppable, stoppable,
+};
 use swingdb_common::runtime::memory::{AccountedRows, Pieces, Waiting};
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
@@ -52,7 +55,7 @@ use swingdb_sql::planner::{Answers, Planner, derived};
 use swingdb_sql::text::depth;
 use swingdb_sql::text::parameters::{Numbering, Params};
 use swingdb_sql::text::statement::Statements;
-use swingdb_store::{Catalog, Store, Table};
+use swingdb_store::{Catalog, ShareInfo, Store, Table};
 
 use crate::database::Database;
 use crate::session::given::GivenTable;
@@ -191,6 +194,16 @@ impl Session {
         state.token = Some(token);
         drop(state);
         StatementGuard { session: self, _working: working, _lock: lock }
+    }
+
+    /// Shares the last committed state, for the running statement.
+    pub(crate) fn share(&self) -> Result<ShareInfo> {
+        self.store().share_with_progress(self.progress().as_deref())
+    }
+
+    /// Shares it beside the session's statements.
+    pub(crate) fn share_beside(&self) -> Result<ShareInfo> {
+        stoppable(&self.token_beside(), || self.share())
     }
 
     /// What names mean to a statement that starts now.

@@ -6,6 +6,7 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::InterruptHandle;
 use swingdb_common::time::zones::{Zone, rezoned, schema_in_zone};
 use swingdb_sql::options::limits::Meter;
 
@@ -56,6 +57,16 @@ impl QueryResult {
     /// Whether the statement is one that returns rows, be it none this time.
     pub fn has_rows(&self) -> bool {
         !self.schema.fields().is_empty()
+    }
+
+    /// What another thread ends the reading of this result with, and nothing else of its session;
+    /// `None` of one whose rows are there.
+    pub fn interrupt_handle(&self) -> Option<InterruptHandle> {
+        match &self.rows {
+            Rows::Stream(stream) => Some(stream.interrupt_handle()),
+            Rows::Here(stream) => Some(stream.interrupt_handle()),
+            Rows::Ready(_) | Rows::Done => None,
+        }
     }
 
     /// All remaining batches.

@@ -16,9 +16,10 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::progress::Progress;
-use swingdb_common::runtime::cancel::{CancelToken, Stoppable, stoppable};
+use swingdb_common::runtime::cancel::{CancelToken, InterruptHandle, Stoppable, stoppable};
 use swingdb_common::runtime::threads;
 use swingdb_common::runtime::threads::{OwnThreads, Task};
+use swingdb_common::runtime::wait;
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// Batches computed ahead of the caller.
@@ -124,6 +125,11 @@ impl BatchStream {
         Arc::clone(&self.schema)
     }
 
+    /// What another thread ends this stream with.
+    pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
+        self.token.handle()
+    }
+
     fn receive(&mut self) -> Option<Result<RecordBatch>> {
         let Self { queue, driver, token, progress, .. } = self;
         let received = async {
@@ -140,7 +146,7 @@ impl BatchStream {
         match progress {
             None => token.wait(received),
             Some(watched) => {
-                let received = threads::block_on_ticking(received, PROGRESS_PERIOD, || {
+                let received = wait::block_on_ticking(received, PROGRESS_PERIOD, || {
                     token.look_at_clock();
                     watched.tell();
                 });
@@ -196,6 +202,11 @@ impl HereStream {
         let schema = plan.schema();
         let rows = stoppable(&token, || Ok(execute_stream(plan, context)?))?;
         Ok(Self { schema, rows: Mutex::new(rows), token })
+    }
+
+    /// What another thread ends this stream with.
+    pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
+        self.token.handle()
     }
 
     pub(crate) fn schema(&self) -> SchemaRef {

@@ -50,6 +50,11 @@ impl TableScan {
         self.table.row_count()
     }
 
+    /// Bytes of its columns, in memory or on the disk.
+    pub fn bytes(&self) -> u64 {
+        self.table.bytes()
+    }
+
     /// The next segment that has rows; pages are read as they come up.
     fn next_segment(&mut self) -> Option<Result<Arc<Segment>>> {
         loop {

@@ -223,7 +223,7 @@ impl TxnState {
 pub(crate) enum Length {
     /// It has all its rows in its text, or reads few rows and nothing but tables of the database.
     /// Where each commit waits for a disk, others that have committed let such a statement go
-    /// first, and share its sync (`swingdb-store/src/group.rs`).
+    /// first, and share its sync (`swingdb-store/src/commit/group.rs`).
     Short,
     Any,
 }

@@ -24,11 +24,7 @@ fn a_result_that_does_not_fit_is_refused_before_it_is_made() {
         ("SELECT length(replace(repeat('x', 100000), 'x', repeat('y', 100000)))", 0),
         ("SELECT length(regexp_replace(repeat('x', 100000), 'x', repeat('y', 100000), 'g'))", 0),
         ("SELECT length(repeat('x', 60000000) || repeat('y', 60000000))", 120_000_000),
-        ("SELECT sum(length(v || repeat('y', 50000) || repeat('z', 50000))) FROM n", 0),
         ("SELECT length(array_to_string(range(100000), repeat('y', 100000)))", 0),
-        ("SELECT sum(length(concat(repeat('y', 100000), v))) FROM n", 0),
-        ("SELECT sum(len(list_append(range(100000), v))) FROM n", 0),
-        ("SELECT sum(len([range(100000), range(v)])) FROM n", 0),
         ("SELECT sum(len(list_transform(range(100000), x -> range(v + 5000)))) FROM n", 0),
         ("INSERT INTO n SELECT len(range(10000000000))", 80_000_000_000),
     ] {
@@ -49,6 +45,11 @@ fn what_fits_is_computed() {
     f.run("SET memory_limit = '100MB'");
     for (sql, value) in [
         ("SELECT len(range(1000000))", "1000000"),
+        // Long constants beside rows: batches of few rows.
+        ("SELECT sum(length(v || repeat('y', 50000) || repeat('z', 50000))) FROM n", "300010890"),
+        ("SELECT sum(length(concat(repeat('y', 100000), v))) FROM n", "300010890"),
+        ("SELECT sum(len(list_append(range(100000), v))) FROM n", "300003000"),
+        ("SELECT sum(len([range(100000), range(v)])) FROM n", "6000"),
         ("SELECT sum(length(repeat(s, 100))) FROM n", "1089000"),
         ("SELECT sum(length(lpad(s, v, '*'))) FROM n", "4498500"),
         ("SELECT sum(length(replace(s, '1', 'one'))) FROM n", "14690"),
@@ -75,11 +76,9 @@ fn more_text_than_one_array_holds_is_an_error() {
     let f = fixture();
     f.run("CREATE TABLE n AS SELECT range AS v FROM range(3000)");
     f.run("SET memory_limit = '1TB'");
-    for sql in [
-        "SELECT sum(length(repeat('x', 1000000 + v))) FROM n",
-        "SELECT len(range(3000000000))",
-        "SELECT sum(length(repeat('x', 1000000) || v)) FROM n",
-    ] {
+    for sql in
+        ["SELECT sum(length(repeat('x', 1000000 + v))) FROM n", "SELECT len(range(3000000000))"]
+    {
         let error = f.error(sql);
         assert!(matches!(&error, Error::Execution { .. }), "{sql}: {error:?}");
     }

@@ -10,7 +10,8 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::check_subquery_expr;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction};
 use datafusion::logical_expr::{
-    Expr, Filter, Join, JoinType, LogicalPlan, Projection, Sort, Subquery, SubqueryAlias,
+    Distinct, DistinctOn, Expr, Filter, Join, JoinType, LogicalPlan, Projection, Sort, Subquery,
+    SubqueryAlias,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
@@ -167,7 +168,26 @@ fn unnest_left(node: LogicalPlan) -> Result<LogicalPlan> {
         }
         exprs.extend(unnested.into_iter().reduce(Expr::and).map(|expr| name.restore(expr)));
     }
-    with_columns(node.with_new_exprs(exprs, vec![rows.plan])?, &schema)
+    with_columns(with_exprs(node, exprs, rows.plan)?, &schema)
+}
+
+/// The node with other expressions and another input. The engine panics where DISTINCT ON has an
+/// order.
+fn with_exprs(node: LogicalPlan, exprs: Vec<Expr>, input: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Distinct(Distinct::On(distinct)) = node else {
+        return node.with_new_exprs(exprs, vec![input]);
+    };
+    let mut exprs = exprs.into_iter();
+    let on: Vec<Expr> = exprs.by_ref().take(distinct.on_expr.len()).collect();
+    let columns = exprs.by_ref().take(distinct.select_expr.len()).collect();
+    let order = distinct.sort_expr.map(|order| {
+        // It begins with what is to be distinct.
+        let keys = on.iter().cloned().map(Some).chain(std::iter::repeat(None));
+        let asked = order.into_iter().zip(exprs).zip(keys);
+        asked.map(|((sort, expr), key)| sort.with_expr(key.unwrap_or(expr))).collect()
+    });
+    let distinct = DistinctOn::try_new(on, columns, order, Arc::new(input))?;
+    Ok(LogicalPlan::Distinct(Distinct::On(distinct)))
 }
 
 /// What is in place of a part of an expression of a node that reads `rows`.

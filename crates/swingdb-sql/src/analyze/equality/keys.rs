@@ -3,6 +3,7 @@
 //!
 //! **Cycle.** Keys of groups are keys as others are, and are wrapped by their own rules.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -15,22 +16,44 @@ use datafusion::logical_expr::expr::{
 };
 use datafusion::logical_expr::{
     Distinct, DistinctOn, Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection, SortExpr,
-    Subquery,
+    Subquery, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use swingdb_common::floats::has_floats;
 use swingdb_functions::keys::intervals::{interval_length, is_interval};
-use swingdb_functions::keys::order::{is_ordered_otherwise, order_bytes};
+use swingdb_functions::keys::order::{
+    element_bytes, is_ordered_otherwise, is_sorted_by_bytes, order_bytes,
+};
 use swingdb_functions::keys::same_bits::{is_same_bits, same_bits};
 use swingdb_functions::keys::{nested, order};
 
-use crate::analyze::equality::groups;
 use crate::analyze::equality::signs::{Reads, is_extreme};
+use crate::analyze::equality::{groups, lists};
 use crate::nodes::expressions::rewrite_parts;
 
 /// Elements up to which a list is looked through for a NaN.
 const MAX_LOOKED_AT: usize = 10_000;
 const NULLIF: &str = "nullif";
+const APPROXIMATE: &str = "approx_distinct";
+/// Functions that look for values among the elements of lists.
+const LOOKING: &[&str] = &[
+    "array_except",
+    "array_has",
+    "array_has_all",
+    "array_has_any",
+    "array_intersect",
+    "array_position",
+    "array_positions",
+    "array_remove",
+    "array_remove_all",
+    "array_remove_n",
+    "array_replace",
+    "array_replace_all",
+    "array_replace_n",
+    "array_union",
+    "arrays_overlap",
+    "map_of_lists",
+];
 
 /// Runs after types are settled; when subqueries have become joins, [`settle_again`] does.
 #[derive(Debug, Default)]
@@ -71,12 +94,14 @@ fn settle(plan: LogicalPlan, reads: Reads, ordering: bool) -> Result<Transformed
 
 fn is_concerned(expr: &Expr) -> bool {
     match expr {
-        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_comparison(*op),
+        Expr::BinaryExpr(binary) => is_comparison(binary.op) || lists::are_lists(binary),
         Expr::InList(_) | Expr::InSubquery(_) | Expr::WindowFunction(_) => true,
         Expr::Case(case) => case.expr.is_some(),
-        Expr::ScalarFunction(call) if call.name() == NULLIF => true,
+        Expr::ScalarFunction(call) if call.name() == NULLIF || is_looking(call) => true,
         Expr::AggregateFunction(call)
-            if call.params.distinct || !call.params.order_by.is_empty() =>
+            if call.params.distinct
+                || !call.params.order_by.is_empty()
+                || call.func.name() == APPROXIMATE =>
         {
             true
         }
@@ -92,6 +117,15 @@ fn is_comparison(operator: Operator) -> bool {
 fn settle_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::BinaryExpr(compared) if is_comparison(compared.op) => comparison(compared, schema),
+        Expr::BinaryExpr(both) if lists::are_lists(&both) => {
+            match lists::without_common(&both, schema) {
+                Some(answer) => Transformed::yes(answer),
+                None => Transformed::no(Expr::BinaryExpr(both)),
+            }
+        }
+        Expr::InList(list) if lists::has_nulls(&list) => {
+            Transformed::yes(lists::without_nulls(list, |list| in_list(list, schema).data))
+        }
         Expr::InList(list) => in_list(list, schema),
         Expr::InSubquery(membership) => in_subquery(membership, schema)?,
         Expr::AggregateFunction(call) => aggregate(call, schema),
@@ -99,6 +133,7 @@ fn settle_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         Expr::Case(case) => compared_case(case, schema),
         Expr::ScalarFunction(call) if call.name() == NULLIF => nullif(call, schema),
         Expr::ScalarFunction(call) if is_choice(&call) => choice(call, schema),
+        Expr::ScalarFunction(call) if is_looking(&call) => looking(call, schema),
         Expr::Between(between) => nested_between(between, schema),
         other => Transformed::no(other),
     })
@@ -115,13 +150,41 @@ fn nested_between(between: Between, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
 }
 
+fn is_looking(call: &ScalarFunction) -> bool {
+    LOOKING.contains(&call.name())
+}
+
+/// `list_contains(l, x)` of floating point: equal numbers have equal bits there, too. The place of
+/// a list or a STRUCT is that of its bytes: the engine finds no NULL there, and no STRUCT.
+fn looking(mut call: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
+    let mut changed = false;
+    if matches!(call.name(), "array_position" | "array_positions")
+        && let [list, element, ..] = call.args.as_mut_slice()
+        && is_nested(element, schema)
+        && list.get_type(schema).is_ok_and(|given| matches!(given, DataType::List(_)))
+    {
+        *list = element_bytes(std::mem::take(list));
+        *element = order_bytes(std::mem::take(element));
+        return Transformed::yes(Expr::ScalarFunction(call));
+    }
+    for arg in &mut call.args {
+        let floats = arg.get_type(schema).is_ok_and(|given| has_floats(&given));
+        if floats && !is_same_bits(arg) {
+            *arg = same_bits(std::mem::take(arg));
+            changed = true;
+        }
+    }
+    Transformed::new_transformed(Expr::ScalarFunction(call), changed)
+}
+
 fn is_choice(call: &ScalarFunction) -> bool {
     matches!(call.name(), "greatest" | "least")
 }
 
-/// `greatest(x, y)` of lists and the like.
+/// `greatest(x, y)` of lists and the like, and of intervals.
 fn choice(call: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
-    match call.args.iter().all(|arg| is_nested(arg, schema)) {
+    let by_bytes = |arg: &Expr| arg.get_type(schema).is_ok_and(|given| is_sorted_by_bytes(&given));
+    match call.args.iter().all(by_bytes) {
         true => Transformed::yes(order::chosen(call.name() == "greatest", call.args)),
         false => Transformed::no(Expr::ScalarFunction(call)),
     }
@@ -211,6 +274,9 @@ fn in_subquery(membership: InSubquery, schema: &DFSchema) -> Result<Transformed<
 
 fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = false;
+    if call.func.name() == APPROXIMATE {
+        changed |= as_texts(&mut call.params.args, schema);
+    }
     if call.params.distinct {
         changed |= distinct_keys(call.func.name(), &mut call.params.args, schema);
     }
@@ -218,8 +284,20 @@ fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Transformed<Expr
     Transformed::new_transformed(Expr::AggregateFunction(call), changed)
 }
 
+/// The engine counts no numbers of floating point, but their texts.
+fn as_texts(args: &mut [Expr], schema: &DFSchema) -> bool {
+    let floats = |expr: &Expr| expr.get_type(schema).is_ok_and(|given| given.is_floating());
+    args.iter_mut().filter(|expr| floats(expr)).fold(false, |_, expr| {
+        *expr = cast(same_bits(std::mem::take(expr)), DataType::Utf8);
+        true
+    })
+}
+
 fn window(mut call: WindowFunction, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = keys(&mut call.params.partition_by, schema);
+    if call.fun.name() == APPROXIMATE {
+        changed |= as_texts(&mut call.params.args, schema);
+    }
     if call.params.distinct {
         changed |= distinct_keys(call.fun.name(), &mut call.params.args, schema);
     }
@@ -358,8 +436,19 @@ fn distinct_on(mut on: DistinctOn) -> Transformed<LogicalPlan> {
         on.on_expr.iter_mut().fold(false, |changed, expr| set_sort_key(expr, &schema) | changed);
     if let Some(sort) = &mut on.sort_expr {
         changed |= sort_keys(sort, &schema);
+        changed |= without_repeats(sort, |sort| &sort.expr);
     }
+    changed |= without_repeats(&mut on.on_expr, |key| key);
     Transformed::new_transformed(LogicalPlan::Distinct(Distinct::On(on)), changed)
+}
+
+/// Removes repeated keys, which change nothing: the engine panics where they are in
+/// DISTINCT ON. Whether there were any.
+fn without_repeats<T>(keys: &mut Vec<T>, of: impl Fn(&T) -> &Expr) -> bool {
+    let mut seen = HashSet::new();
+    let all = keys.len();
+    keys.retain(|key| seen.insert(of(key).clone()));
+    keys.len() < all
 }
 
 fn joined(mut join: Join) -> Transformed<LogicalPlan> {
@@ -369,8 +458,19 @@ fn joined(mut join: Join) -> Transformed<LogicalPlan> {
         changed |= set_key(one, &left);
         changed |= set_key(other, &right);
         changed |= nested::settle((one, &left), (other, &right));
+        // The engine's joins find no NULL in columns of nothing but NULL, not even where NULLs are
+        // equal.
+        if is_nothing(one, &left) && is_nothing(other, &right) {
+            *one = cast(std::mem::take(one), DataType::Boolean);
+            *other = cast(std::mem::take(other), DataType::Boolean);
+            changed = true;
+        }
     }
     Transformed::new_transformed(LogicalPlan::Join(join), changed)
+}
+
+fn is_nothing(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|given| given.is_null())
 }
 
 // ---- keys ---------------------------------------------------------------------------------------

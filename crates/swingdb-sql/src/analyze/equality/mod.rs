@@ -13,6 +13,8 @@
 //!
 //! What a group or DISTINCT shows is `0.0`.
 //!
+//! [`lists`] has `x IN (1, NULL)` and pairs of lists be what SQL says.
+//!
 //! Intervals are compared by their length in the same places, see [`intervals`], and lists, structs
 //! and maps in an [`order`] in which a NULL inside is the greatest.
 //!
@@ -23,4 +25,5 @@
 
 pub(crate) mod groups;
 pub(crate) mod keys;
+mod lists;
 pub(crate) mod signs;

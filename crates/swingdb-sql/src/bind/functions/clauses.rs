@@ -68,6 +68,11 @@ impl Checker<'_> {
             return clauses.first_but(&[]).map_or(Ok(()), refuse);
         }
         if let Some(keeps_nulls) = self.planner.aggregate_keeps_nulls(&name) {
+            if name == NTH && clauses.distinct && (clauses.over || !clauses.order) {
+                return Err(Error::plan(format!(
+                    "{name}(DISTINCT ...) has an ORDER BY behind its arguments, and no OVER"
+                )));
+            }
             if clauses.over && clauses.nulls && !keeps_nulls && !self.planner.is_window(&name) {
                 return Err(Error::plan(format!(
                     "{name}(...) leaves NULLs out anyway, and takes no IGNORE or RESPECT NULLS"
@@ -105,6 +110,8 @@ fn stars(name: &str, call: &Function) -> Result<()> {
     Ok(())
 }
 
+/// Counts all rows as they come.
+const NTH: &str = "nth_value";
 const OVER: &str = "OVER";
 const FILTER: &str = "FILTER";
 const DISTINCT: &str = "DISTINCT";

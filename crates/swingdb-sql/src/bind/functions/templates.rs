@@ -118,7 +118,7 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["fdiv"], 2, "floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE))"),
     (&["fmod"], 2, FMOD),
     // NULL is no element that two lists have in common.
-    (&["list_has_any", "array_has_any"], 2, HAS_ANY),
+    (&["list_has_any", "array_has_any", "arrays_overlap"], 2, HAS_ANY),
     (&["list_has_all", "array_has_all"], 2, HAS_ALL),
     (&["list_count"], 1, "array_length(array_filter($1, x -> x IS NOT NULL))"),
     (&["regexp_full_match"], 2, "regexp_like($1, '^(?:' || $2 || ')\\z')"),
@@ -261,6 +261,7 @@ pub(crate) const OURS: &[&str] = &[
     "octet_length",
     "list_has_any",
     "array_has_any",
+    "arrays_overlap",
     "list_has_all",
     "array_has_all",
     "list_intersect",

@@ -14,7 +14,7 @@ use crate::desugar::json_transform;
 
 /// Functions that the binder and the planner put into plans, and two of the engine that need scans
 /// of its own.
-pub const INTERNAL: [&str; 36] = [
+pub const INTERNAL: [&str; 37] = [
     "array_agg_in_order",
     "as_enum",
     "as_json",
@@ -38,6 +38,7 @@ pub const INTERNAL: [&str; 36] = [
     "like_pattern",
     "map_of_lists",
     "mode_in_order",
+    "named_cast",
     "nth_value_in_order",
     "only_element",
     "regexp_extract_all_names",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, OrderingRequirements};
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, PlanProperties,
@@ -19,6 +20,8 @@ pub(crate) struct FenceExec {
     input: Arc<dyn ExecutionPlan>,
     /// The order that the input must have.
     order: Option<OrderingRequirements>,
+    /// How many rows of the input there are to be at most.
+    fetch: Option<usize>,
     properties: Arc<PlanProperties>,
 }
 
@@ -30,15 +33,26 @@ impl FenceExec {
             input.pipeline_behavior(),
             input.boundedness(),
         );
-        Self { input, order, properties: Arc::new(properties) }
+        Self { input, order, fetch: None, properties: Arc::new(properties) }
+    }
+
+    pub fn with_fetch(self, fetch: Option<usize>) -> Self {
+        Self { fetch, ..self }
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self::new(input, self.order.clone())
+        Self::new(input, self.order.clone()).with_fetch(self.fetch)
     }
 
-    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.input
+    /// What it stands for, without rows that a rule has brought back.
+    pub fn opened(&self) -> Arc<dyn ExecutionPlan> {
+        let input = Arc::clone(&self.input);
+        match self.fetch {
+            Some(most) if input.fetch().is_none_or(|fetch| fetch > most) => {
+                Arc::new(GlobalLimitExec::new(input, 0, Some(most)))
+            }
+            _ => input,
+        }
     }
 }
 

@@ -2,13 +2,16 @@
 //!
 //! **Cycle.** A query contains expressions and relations, and these contain queries.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
-    Cte, Distinct, ExceptSelectItem, ExcludeSelectItem, ExprWithAlias, ExprWithAliasAndOrderBy,
-    Fetch, GroupByExpr, IdentWithAlias, Join, JoinConstraint, JoinOperator, LimitClause,
-    NamedWindowDefinition, NamedWindowExpr, Offset, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, PipeOperator, Query, RenameSelectItem, ReplaceSelectElement, ReplaceSelectItem,
-    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
-    TableWithJoins, Values, WildcardAdditionalOptions, With,
+    Cte, Distinct, ExceptSelectItem, ExcludeSelectItem, Expr, ExprWithAlias,
+    ExprWithAliasAndOrderBy, Fetch, GroupByExpr, IdentWithAlias, Join, JoinConstraint,
+    JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr, Offset, OrderBy,
+    OrderByExpr, OrderByKind, OrderByOptions, PipeOperator, Query, RenameSelectItem,
+    ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, SetOperator, SetQuantifier, TableWithJoins, Values, WildcardAdditionalOptions, With,
+    visit_expressions,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -319,11 +322,32 @@ pub(crate) fn order_key(node: &OrderByExpr) -> Result<()> {
 
 fn limit_of(node: &LimitClause) -> Result<()> {
     match node {
-        LimitClause::LimitOffset { limit: _, offset, limit_by } => {
-            if let Some(Offset { value: _, rows: _ }) = offset {}
+        LimitClause::LimitOffset { limit, offset, limit_by } => {
+            limit.as_ref().map_or(Ok(()), |limit| without_query("LIMIT", limit))?;
+            if let Some(Offset { value, rows: _ }) = offset {
+                without_query("OFFSET", value)?;
+            }
             none_of("LIMIT", &[(!limit_by.is_empty(), "BY")])
         }
-        LimitClause::OffsetCommaLimit { offset: _, limit: _ } => Ok(()),
+        LimitClause::OffsetCommaLimit { offset, limit } => {
+            without_query("OFFSET", offset)?;
+            without_query("LIMIT", limit)
+        }
+    }
+}
+
+/// How many rows there may be is known before the query begins.
+fn without_query(clause: &str, number: &Expr) -> Result<()> {
+    let is_query = visit_expressions(number, |part| match part {
+        Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    match is_query {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Error::unsupported(format!(
+            "{clause} (SELECT ...); write SET VARIABLE n = (SELECT ...), and {clause} \
+             getvariable('n')"
+        ))),
     }
 }
 

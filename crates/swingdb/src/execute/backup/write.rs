@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use swingdb_common::error::{Error, ObjectKind, Result};
-use swingdb_files::input_file::check_local_output;
+use swingdb_files::input::check_local_output;
 use swingdb_files::output_folder::OutputFolder;
 use swingdb_files::write::write;
 use swingdb_sql::ast::create::qualified;

@@ -17,8 +17,9 @@ use swingdb_common::enums::EnumType;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::runtime::meter::Meter;
 use swingdb_common::uuid;
-use swingdb_files::file_scan::{FileScan, Run, Target};
+use swingdb_files::file_scan::FileScan;
 use swingdb_files::options::{ImportOptions, ImportReport};
+use swingdb_files::reading::{Run, Target};
 use swingdb_store::{ColumnDef, IfExists, SEGMENT_ROWS, Table, TableDef, TableWriter, WriteTxn};
 
 use crate::execute::atomic::with_txn;
@@ -92,7 +93,7 @@ pub(crate) fn import(
         token: Some(&token),
         zone: session.zone(),
         meter: Arc::clone(&meter),
-        on_failure: None,
+        turnstile: None,
     };
     let rows = with_txn(session, |txn| {
         if existing.is_none() {

@@ -1,10 +1,10 @@
 //! Which statements are short, as far as that can be told before they run.
 //!
 //! Where each commit waits for a disk, a transaction that has committed lets short statements go
-//! first, and shares its sync with them (`swingdb-store/src/group.rs`). It then waits for them, so
-//! they must not wait for anybody else: a statement is short if all it reads are tables of its own
-//! database, and if these have few rows. Streams and files of the program, its functions, views and
-//! table functions make a statement one of any length.
+//! first, and shares its sync with them (`swingdb-store/src/commit/group.rs`). It then waits for
+//! them, so they must not wait for anybody else: a statement is short if all it reads are tables of
+//! its own database, and if these have few rows. Streams and files of the program, its functions,
+//! views and table functions make a statement one of any length.
 //!
 //! The number of rows is an estimate of time only. A statement that takes longer than it was
 //! expected to is waited for all the same; nothing else depends on it.

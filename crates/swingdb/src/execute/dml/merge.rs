@@ -84,12 +84,12 @@ pub(crate) fn merge(
         for batch in collected.over(session.run(logical)?) {
             work.take(&batch?)?;
         }
-        let done = work.apply(txn)?;
+        let items = returning(merge)?;
+        let done = work.apply(txn, items.map(|_| &mut collected))?;
         let mut outcome = Outcome::changed("MERGE", done.rows);
-        if let Some(items) = returning(merge)? {
+        if let Some(items) = items {
             let list = Returning::new(&plan.named, items, with);
-            let changed = done.changed(txn, &plan.named, &mut collected)?;
-            outcome.rows = Some(list.run(session, params, changed, &mut collected)?);
+            outcome.rows = Some(list.run(session, params, done.changed, &mut collected)?);
         }
         Ok(outcome)
     })
@@ -449,25 +449,8 @@ struct Work<'a> {
 /// What a MERGE did.
 struct Done {
     rows: u64,
-    deleted: RecordBatch,
-    updated: RowIds,
-    inserted: Vec<RecordBatch>,
-}
-
-impl Done {
-    /// Inserted rows, updated rows as they are now, deleted rows as they were.
-    fn changed(
-        self,
-        txn: &WriteTxn,
-        named: &Named,
-        collected: &mut AccountedRows,
-    ) -> Result<Vec<RecordBatch>> {
-        let mut all = self.inserted;
-        let updated = self.updated.as_slice();
-        all.extend(Changed::rows(&txn.view(), &named.target, updated, collected)?);
-        all.push(self.deleted);
-        Ok(all)
-    }
+    /// For RETURNING: inserted rows, updated rows as they are now, deleted rows as they were.
+    changed: Vec<RecordBatch>,
 }
 
 impl<'a> Work<'a> {
@@ -555,7 +538,8 @@ impl<'a> Work<'a> {
         self.plan.updated.iter().map(set).collect()
     }
 
-    fn apply(self, txn: &mut WriteTxn) -> Result<Done> {
+    /// `returned`: where the changed rows are asked for.
+    fn apply(self, txn: &mut WriteTxn, returned: Option<&mut AccountedRows>) -> Result<Done> {
         let Target { schema, name, table } = &self.plan.named.target;
         let sets = self.sets();
         let updates =
@@ -568,18 +552,24 @@ impl<'a> Work<'a> {
                 "MERGE INTO {name}: a row of the target matches more than one row of the source"
             )));
         }
-        let all: Vec<usize> = (0..table.columns().len()).collect();
-        let deleted = table.take(deletions.as_slice(), &all)?;
         let mut rows = 0;
         if !deletions.is_empty() {
             rows += txn.delete_rows(schema, name, &deletions)?;
         }
         rows += apply(txn, &self.plan.named.target, &sets, &updates)?;
+        let mut changed = Vec::new();
+        if let Some(collected) = returned {
+            // Before rows are appended, which may give rows other numbers.
+            let (target, ids) = (&self.plan.named.target, updates.ids.as_slice());
+            changed = Changed::rows(&txn.view(), target, ids, collected)?;
+            let all: Vec<usize> = (0..table.columns().len()).collect();
+            changed.push(table.take(deletions.as_slice(), &all)?);
+        }
         let inserted = txn.with_generated(schema, name, self.inserts)?;
         if !inserted.is_empty() {
             rows += txn.append(schema, name, &inserted)?;
         }
-        Ok(Done { rows, deleted, updated: updates.ids, inserted })
+        Ok(Done { rows, changed: inserted.into_iter().chain(changed).collect() })
     }
 }
 

@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, Insert, JoinConstraint, OnConflict,
     OnConflictAction, OnInsert, Query, SqliteOnConflict,
 };
-use swingdb_common::cast::convert::show;
+use swingdb_common::cast::shown::show;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::floats::canonical;
 use swingdb_common::runtime::cancel::go_on;

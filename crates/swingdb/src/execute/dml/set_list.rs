@@ -63,6 +63,7 @@ fn target_column(table: &Table, name: &ObjectName, names: &[&str]) -> Result<usi
 fn split(value: &Expr, count: usize) -> Result<Vec<Expr>> {
     let values = match value {
         Expr::Tuple(values) => values.clone(),
+        Expr::Struct { values, fields } if fields.is_empty() => values.clone(),
         Expr::Nested(inner) if count == 1 => vec![inner.as_ref().clone()],
         Expr::Subquery(query) => split_query(query)?,
         other if count == 1 => vec![other.clone()],

@@ -208,7 +208,7 @@ pub(crate) fn delete(
             && delete.limit.is_none()
             && delete.returning.is_none();
         if everything {
-            return Ok(Outcome::changed("DELETE", txn.truncate(schema, name)?));
+            return Ok(Outcome::changed("DELETE", txn.truncate_table(schema, name)?));
         }
         let query = delete_query(&named, delete, with)?;
         let rows = rows_of_change(session, build::statement(query, None), params, |_| Ok(()))?;
@@ -254,7 +254,7 @@ pub(crate) fn truncate(
         let mut rows = 0;
         for name in names {
             match target(session, &txn.view(), name) {
-                Ok(target) => rows += txn.truncate(&target.schema, &target.name)?,
+                Ok(target) => rows += txn.truncate_table(&target.schema, &target.name)?,
                 Err(Error::NotFound { .. }) if if_exists => {}
                 Err(error) => return Err(error),
             }

@@ -309,6 +309,8 @@ pub(crate) fn snapshots(session: &Session) -> Result<QueryResult> {
         Arc::new(UInt64Array::from_iter(nodes.iter().map(|node| value(&node.info))))
     };
     let owners = nodes.iter().map(|n| n.info.owner.as_ref().map(|owner| owner.command.as_str()));
+    // What the owner of an area in C, or of an object heap, calls it besides.
+    let labels = nodes.iter().map(|node| node.info.label.as_deref());
     let shared_at = nodes
         .iter()
         .map(|node| node.info.shared_ns.and_then(|nanos| i64::try_from(nanos / 1000).ok()));
@@ -325,6 +327,7 @@ pub(crate) fn snapshots(session: &Session) -> Result<QueryResult> {
             ("owner", Arc::new(StringArray::from_iter(owners))),
             ("readers", figure(|info| Some(info.readers.len() as u64))),
             ("shared_at", Arc::new(TimestampMicrosecondArray::from_iter(shared_at))),
+            ("label", Arc::new(StringArray::from_iter(labels))),
         ],
         "SHOW",
     )

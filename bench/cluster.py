@@ -1,0 +1,219 @@
+"""TPC-H on clusters of 1, 2, 4 and 8 shards on this machine: CPU, network, snapshots.
+
+Nodes are processes in a network namespace of the benchmark's own, so that all bytes of its loopback
+device are theirs; that takes root. All answers are compared with those of one database. CPU is that
+of all nodes and of the coordinator, against that of one database with the same data.
+
+The model prices a query on a cluster: CPU on one machine, and so much for each task and each byte.
+The prices are the least squares of what was measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import common
+import numpy as np
+from tpch_queries import QUERIES, TABLES, compare
+
+import swingdb
+
+ROUNDS = 3
+SNAPSHOTS = 50
+CUTS = {
+    "lineitem": "hash:l_orderkey",
+    "orders": "hash:o_orderkey",
+    "partsupp": "hash:ps_partkey",
+    "part": "hash:p_partkey",
+    "customer": "hash:c_custkey",
+    "supplier": "replicated",
+    "nation": "replicated",
+    "region": "replicated",
+}
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def in_namespace() -> None:
+    """Goes on in a network namespace that has only a loopback device."""
+    if os.environ.get("SWINGDB_BENCH_NETWORK") == "own":
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        return
+    os.environ["SWINGDB_BENCH_NETWORK"] = "own"
+    os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far, user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def loopback_bytes() -> int:
+    """Bytes that went over the loopback device so far."""
+    for line in Path("/proc/net/dev").read_text().splitlines():
+        name, _, counters = line.partition(":")
+        if name.strip() == "lo":
+            return int(counters.split()[0])
+    raise SystemExit("there is no loopback device")
+
+
+class Shards:
+    """Nodes of a cluster, and a session on it."""
+
+    def __init__(self, programs: Path, home: Path, count: int) -> None:
+        self.nodes = []
+        places = []
+        for nth in range(count):
+            folder = home / f"{count}-{nth}"
+            folder.mkdir()
+            command = [programs / "swingdb-node", "--listen", "127.0.0.1:0", "--write", "tpch"]
+            node = subprocess.Popen(
+                [*command, "--home", folder], stdout=subprocess.PIPE, text=True
+            )
+            places.append(node.stdout.readline().split()[-1] + "/tpch")
+            self.nodes.append(node)
+        self.session = swingdb.cluster(places, program=programs / "swingdb-cluster")
+        self.pids = [node.pid for node in self.nodes] + [self.session._pipe._process.pid]
+
+    def load(self, files: Path) -> None:
+        """Makes the tables of Parquet files."""
+        for table, cut in CUTS.items():
+            sql = f"CREATE TABLE {table} AS SELECT * FROM '{files / table}.parquet'"
+            self.session.query(sql, cut=cut)
+
+    def cpu(self) -> float:
+        """CPU time of all processes so far."""
+        return sum(map(cpu_seconds, self.pids))
+
+    def close(self) -> None:
+        """Ends all processes."""
+        self.session.close()
+        for node in self.nodes:
+            node.kill()
+            node.wait()
+
+
+def tasks_of(plan: str) -> int:
+    """How many tasks the stages of a plan have."""
+    return sum(int(count) for count in re.findall(r"input_tasks=(\d+)", plan))
+
+
+def measured(shards: Shards, sql: str) -> dict:
+    """One query: seconds, CPU seconds, bytes, tasks."""
+    plan = "\n".join(row[-1] for row in shards.session.query(f"EXPLAIN {sql}").fetchall())
+    seconds, cpu, moved = [], [], []
+    for _ in range(ROUNDS):
+        cpu_before, bytes_before, begun = shards.cpu(), loopback_bytes(), time.perf_counter()
+        shards.session.query(sql).arrow()
+        seconds.append(time.perf_counter() - begun)
+        moved.append(loopback_bytes() - bytes_before)
+        # Nodes end their tasks a moment later.
+        time.sleep(0.02)
+        cpu.append(shards.cpu() - cpu_before)
+    return {
+        "seconds": statistics.median(seconds),
+        "cpu_seconds": statistics.mean(cpu),
+        "bytes": statistics.median(moved),
+        "tasks": tasks_of(plan),
+    }
+
+
+def one_database(files: Path) -> tuple[dict, dict]:
+    """Answers and CPU seconds of one database with all rows."""
+    one = swingdb.connect()
+    for table in TABLES:
+        one.execute(f"CREATE TABLE {table} AS SELECT * FROM '{files / table}.parquet'")
+    answers, cpu = {}, {}
+    for path in QUERIES:
+        sql = path.read_text()
+        answers[path.stem] = one.execute(sql).fetchall()
+        before = cpu_seconds(os.getpid())
+        for _ in range(ROUNDS):
+            one.sql(sql).arrow()
+        cpu[path.stem] = (cpu_seconds(os.getpid()) - before) / ROUNDS
+    one.close()
+    return answers, cpu
+
+
+def snapshot_seconds(shards: Shards) -> float:
+    """How long a session takes to move to the newest state of all nodes."""
+    times = []
+    for _ in range(SNAPSHOTS):
+        begun = time.perf_counter()
+        shards.session.refresh()
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+def prices(rows: list[dict], cpu: dict) -> dict:
+    """What a task and a byte cost, as least squares of the CPU beyond that of one database."""
+    left = np.array([[row["tasks"], row["bytes"]] for row in rows], float)
+    right = np.array([row["cpu_seconds"] - cpu[row["query"]] for row in rows])
+    (task, byte), *_ = np.linalg.lstsq(left, right, rcond=None)
+    return {"task_seconds": float(task), "byte_seconds": float(byte)}
+
+
+def main() -> None:
+    """Measures and writes."""
+    arguments = common.parse(__doc__, lambda parser: (
+        parser.add_argument("--programs", default=None, help="folder of the cluster's programs"),
+        parser.add_argument("--shards", default="1,2,4,8"),
+        parser.add_argument("--dry", action="store_true", help="write no results"),
+    ))
+    in_namespace()
+    programs = Path(arguments.programs or common.ROOT / "target/cluster/release")
+    counts = [int(count) for count in arguments.shards.split(",")]
+    rows, snapshots = [], {}
+    with common.namespace() as home, tempfile.TemporaryDirectory(dir=home) as folder:
+        files = Path(folder)
+        common.generate_tpch(arguments, "source")
+        with swingdb.snapshot("source") as source:
+            for table in TABLES:
+                source.execute(f"COPY {table} TO '{files / table}.parquet'")
+        swingdb.drop("source")
+        answers, cpu = one_database(files)
+        for count in counts:
+            shards = Shards(programs, files, count)
+            try:
+                shards.load(files)
+                for path in QUERIES:
+                    sql = path.read_text()
+                    compare(path.stem, shards.session.query(sql).fetchall(), answers[path.stem])
+                    row = {"query": path.stem, "shards": count, **measured(shards, sql)}
+                    rows.append(row)
+                snapshots[count] = snapshot_seconds(shards)
+            finally:
+                shards.close()
+            here = [row for row in rows if row["shards"] == count]
+            total, moved = (sum(row[key] for row in here) for key in ("cpu_seconds", "bytes"))
+            print(
+                f"{count} shards: {total:.2f} CPU s, {total / sum(cpu.values()):.2f}x of one"
+                f" database; {moved / 1e6:.1f} MB over the network;"
+                f" snapshot {snapshots[count] * 1e3:.2f} ms",
+                flush=True,
+            )
+    model = prices([row for row in rows if row["tasks"]], cpu) if any(
+        row["tasks"] for row in rows
+    ) else {}
+    if model:
+        print(
+            f"model: CPU of one database + {model['task_seconds'] * 1e3:.2f} ms a task"
+            f" + {model['byte_seconds'] * 1e9:.1f} ns a byte"
+        )
+    if not arguments.dry:
+        figures = {"scale": arguments.scale, "rows": rows, "one_cpu_seconds": cpu}
+        common.write("cluster", figures | {"snapshot_seconds": snapshots, "model": model})
+    else:
+        print(json.dumps(model))
+
+
+if __name__ == "__main__":
+    main()

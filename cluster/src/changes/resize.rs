@@ -1,0 +1,241 @@
+//! Adding and removing nodes: one change that moves the rows of all tables to where a longer or
+//! shorter list of nodes has them ([`Cluster::resize`]).
+//!
+//! The change is open on the nodes of both lists. It reads the state before it, which other
+//! sessions go on reading. With its decision all nodes know their place in the new list: sessions
+//! of the old list are told so.
+
+use swingdb::cutter::words;
+use swingdb::field_type;
+
+use crate::changes::Step;
+use crate::changes::coordinator::{Transaction, settle};
+use crate::changes::steps::{Dealing, statement};
+use crate::cluster::{Cluster, Place, places_of};
+use crate::cut::Cut;
+use crate::error::{Error, Result, refused};
+use crate::names::quoted;
+use crate::session::{Known, Session};
+
+/// The nodes of both lists, by their numbers in a list of all.
+struct Nodes {
+    all: Vec<Place>,
+    /// For each node of the new list, its number.
+    new: Vec<usize>,
+    joining: Vec<usize>,
+    leaving: Vec<usize>,
+}
+
+impl Nodes {
+    fn of(old: &[Place], new: &[Place]) -> Self {
+        let mut all = old.to_vec();
+        all.extend(new.iter().filter(|place| !old.contains(place)).cloned());
+        let number = |place: &Place| all.iter().position(|one| one == place);
+        let new = new.iter().filter_map(number).collect::<Vec<_>>();
+        let leaving = (0..old.len()).filter(|nth| !new.contains(nth)).collect();
+        let joining = (old.len()..all.len()).collect();
+        Self { all, new, joining, leaving }
+    }
+}
+
+impl Cluster {
+    /// Moves the rows of all tables to other nodes: some more, some fewer. The first node has to
+    /// stay the first. Nodes that come must have no tables. All rows go through this process, and
+    /// other changes are refused until it is done; queries go on.
+    pub fn resize<S: AsRef<str>>(&self, nodes: &[S]) -> Result<Self> {
+        let places = places_of(nodes)?;
+        if places[0] != self.places()[0] {
+            return refused("resizing to another first node: it decides about changes");
+        }
+        let nodes = Nodes::of(self.places(), &places);
+        let (all, new) = (self.of(nodes.all.clone()), self.of(places));
+        self.check_joining(&all, &nodes)?;
+        let standings = all.standings()?;
+        let open = Transaction::begun(&all, &standings, &nodes.joining)?;
+        let moved = self.session().and_then(|session| open.move_all(&session, &nodes));
+        match moved {
+            Ok(()) => open.commit().map(|()| new),
+            Err(error) => {
+                open.abort();
+                Err(error)
+            }
+        }
+    }
+
+    /// Settles what an earlier try has left, and refuses nodes that have tables.
+    fn check_joining(&self, all: &Self, nodes: &Nodes) -> Result<()> {
+        let own = self.standings()?;
+        settle(self, &own, false)?;
+        for (nth, standing) in own.iter().enumerate() {
+            self.check_member(nth, standing.place)?;
+        }
+        // A change that is open on nodes that come only: its coordinator has died.
+        settle(all, &all.standings()?, true)?;
+        for nth in &nodes.joining {
+            let place = nodes.all[*nth].clone();
+            let node = place.node.clone();
+            let client = self.inner.client.clone();
+            let held = self.wait(async move {
+                client.hold(&place.node, &place.database, None).await.map(|kept| kept.held.clone())
+            })?;
+            if held.place.is_some_and(|(nodes, _)| nodes > 0) || !held.tables.is_empty() {
+                let message = "it has tables, or is a node of a cluster".to_string();
+                return Err(Error::NodeFailed { node, message });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Transaction {
+    fn move_all(&self, session: &Session, nodes: &Nodes) -> Result<()> {
+        let state = session.state();
+        if let Some((table, message)) = state.torn.iter().next() {
+            return Err(Error::Table { table: table.clone(), message: message.clone() });
+        }
+        let definitions = state.holds.first().map(|kept| kept.held.definitions.clone());
+        let definitions = definitions.unwrap_or_default();
+        for undo in definitions.iter().rev().filter_map(|definition| undo(definition)) {
+            self.step_at(&nodes.leaving, &statement(&undo))?;
+        }
+        for (table, known) in &state.tables {
+            self.move_table(session, table, known, nodes)?;
+        }
+        for definition in &definitions {
+            self.step_at(&nodes.joining, &statement(definition))?;
+        }
+        self.step_each(|nth| match nodes.new.iter().position(|one| *one == nth) {
+            Some(place) => Step::Member { nodes: nodes.new.len() as u64, place: place as u64 },
+            None => Step::Member { nodes: 0, place: 0 },
+        })?;
+        Ok(())
+    }
+
+    fn move_table(
+        &self,
+        session: &Session,
+        table: &str,
+        known: &Known,
+        nodes: &Nodes,
+    ) -> Result<()> {
+        let made = self.definition(table)?;
+        self.step_at(&nodes.joining, &statement(&made))?;
+        let cut = new_cut(session, table, known, nodes.new.len())?;
+        let said = serde_json::to_string(&cut).map_err(|e| Error::Unsupported(e.to_string()))?;
+        let name = table.to_string();
+        self.step_at(&nodes.new, &Step::Cut { table: name.clone(), cut: Some(said) })?;
+        let moved = Known::empty(known.schema.clone(), cut);
+        match moved.cut {
+            // Rows that may be anywhere move only where their node goes.
+            Cut::AsItLies if nodes.leaving.is_empty() => {}
+            Cut::Replicated => self.refill(session, table, &moved, &nodes.joining)?,
+            _ => {
+                self.step(&statement(&format!("DELETE FROM {}", quoted(table))))?;
+                self.refill(session, table, &moved, &nodes.new)?;
+            }
+        }
+        self.step_at(&nodes.leaving, &Step::Cut { table: name, cut: None })?;
+        self.step_at(&nodes.leaving, &statement(&format!("DROP TABLE {}", quoted(table))))?;
+        Ok(())
+    }
+
+    /// The statement that makes a table.
+    fn definition(&self, table: &str) -> Result<String> {
+        let name = table.replace('\'', "''");
+        let sql = format!(
+            "SELECT sql FROM duckdb_tables() WHERE schema_name = 'main' AND table_name = '{name}'"
+        );
+        self.told(&sql)?.into_iter().next().ok_or_else(|| Error::Table {
+            table: table.to_string(),
+            message: "the first node does not say how it was made".to_string(),
+        })
+    }
+
+    /// Sends the rows of a table to nodes; `targets` are those that its cut deals them out to.
+    fn refill(
+        &self,
+        session: &Session,
+        table: &str,
+        known: &Known,
+        targets: &[usize],
+    ) -> Result<()> {
+        let bounds = &session.bounds(known)?[..];
+        let rows = session.query(&format!("SELECT * FROM {}", quoted(table)))?;
+        let schema = &rows.schema().unwrap_or_else(|| known.schema.clone());
+        let columns = known.schema.fields().iter().map(|field| field.name().clone()).collect();
+        let (table, or, behind) = (table.to_string(), String::new(), String::new());
+        let step = &Step::Rows { table, columns, or, behind };
+        self.deal_out(&Dealing { known, bounds, step, schema, targets }, rows)?;
+        Ok(())
+    }
+}
+
+/// The statement that drops what another one has made: a view, a macro or a type.
+fn undo(definition: &str) -> Option<String> {
+    let all = words(definition).collect::<Vec<_>>();
+    let is_kind = |word: &&str| ["view", "macro", "function", "type"].contains(word);
+    let lower = all.iter().map(|word| word.text.to_lowercase()).collect::<Vec<_>>();
+    let at = lower.iter().take(4).position(|word| is_kind(&word.as_str()))?;
+    let is_rows = lower[at] != "view" && lower.windows(2).any(|two| two == ["as", "table"]);
+    let of_rows = if is_rows { "TABLE " } else { "" };
+    // The name, perhaps with that of its schema.
+    let name = all.get(at + 1..)?.iter().take_while(|word| {
+        word.text == "." || !matches!(word.text, "(") && !word.text.eq_ignore_ascii_case("as")
+    });
+    let name = name.map(|word| word.text).collect::<String>();
+    Some(format!("DROP {} {of_rows}IF EXISTS {name}", lower[at]))
+}
+
+/// The cut of a table over so many nodes: a range cut gets bounds between as many rows.
+fn new_cut(session: &Session, table: &str, known: &Known, nodes: usize) -> Result<Cut> {
+    let Cut::Range { column, .. } = &known.cut else { return Ok(known.cut.clone()) };
+    let wanted = field_type(known.schema.field_with_name(column)?);
+    let (name, from, mut bounds) = (quoted(column), quoted(table), Vec::new());
+    let one = |sql: String| -> Result<Option<String>> {
+        Ok(crate::catalog::texts(&session.query(&sql)?.collect()?, 0)?.into_iter().next())
+    };
+    let total = one(format!("SELECT count({name}) FROM {from}"))?;
+    let total = total.and_then(|count| count.parse::<usize>().ok()).unwrap_or(0);
+    for nth in 1..nodes {
+        let skip = total * nth / nodes;
+        let bound = one(format!(
+            "SELECT CAST({name} AS VARCHAR) FROM {from} WHERE {name} IS NOT NULL ORDER BY {name} \
+             LIMIT 1 OFFSET {skip}"
+        ))?;
+        let bound = bound.ok_or_else(|| Error::Table {
+            table: table.to_string(),
+            message: format!("its {column} has no values to cut it by"),
+        })?;
+        bounds.push(format!("CAST('{}' AS {wanted})", bound.replace('\'', "''")));
+    }
+    bounds.dedup();
+    match bounds.len() + 1 == nodes {
+        true => Ok(Cut::Range { column: column.clone(), bounds }),
+        false => Err(Error::Table {
+            table: table.to_string(),
+            message: format!("its {column} has too few values to cut it over {nodes} nodes"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_undone() {
+        for (made, dropped) in [
+            ("CREATE VIEW v AS SELECT 1", "DROP view IF EXISTS v"),
+            (
+                "CREATE OR REPLACE VIEW main.\"V w\" (a) AS SELECT 1",
+                "DROP view IF EXISTS main.\"V w\"",
+            ),
+            ("CREATE MACRO f(a) AS a + 1", "DROP macro IF EXISTS f"),
+            ("CREATE MACRO g(a) AS TABLE SELECT a", "DROP macro TABLE IF EXISTS g"),
+            ("CREATE TYPE mood AS ENUM ('a')", "DROP type IF EXISTS mood"),
+        ] {
+            assert_eq!(undo(made).as_deref(), Some(dropped));
+        }
+        assert_eq!(undo("CREATE TABLE t (a INTEGER)"), None);
+    }
+}

@@ -1,0 +1,484 @@
+//! What a statement does in a change: its steps at the nodes.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use swingdb::cutter::{first_words, words};
+use swingdb::{ScalarValue, Value, field_type};
+
+use crate::changes::coordinator::Transaction;
+use crate::changes::lend::lend;
+use crate::changes::merge::{Merge, SOURCE};
+use crate::changes::statement::{Change, VOLATILE};
+use crate::changes::{Step, Stepped};
+use crate::cut::{Cut, deal};
+use crate::error::{Error, Result, refused};
+use crate::names::{is_same, name_of, quoted};
+use crate::session::{Known, Rows, Session};
+use crate::wire::value_bytes;
+
+/// Rows that are sent together.
+const ROWS_AT_ONCE: usize = 1 << 18;
+/// How many rows are lent to a node for one statement.
+const MAX_LENT_ROWS: usize = 4_000_000;
+
+/// What a statement has changed.
+#[derive(Default)]
+pub(crate) struct Changed {
+    /// How many rows.
+    pub(crate) rows: u64,
+    /// The rows of RETURNING.
+    pub(crate) returned: Option<(SchemaRef, Vec<RecordBatch>)>,
+}
+
+impl Changed {
+    fn of(rows: u64) -> Self {
+        Self { rows, returned: None }
+    }
+
+    /// Adds what nodes have done; a replicated table's rows change on each of them.
+    fn add(&mut self, all: Vec<Stepped>, cut: &Cut) -> Result<()> {
+        let counts = all.iter().map(|one| one.rows);
+        self.rows += match cut {
+            Cut::Replicated => counts.max().unwrap_or(0),
+            _ => counts.sum(),
+        };
+        let returned = all.into_iter().filter_map(|one| one.returned);
+        let wanted = if *cut == Cut::Replicated { 1 } else { usize::MAX };
+        for bytes in returned.take(wanted) {
+            let reader = StreamReader::try_new(bytes.0.as_slice(), None)?;
+            let schema = reader.schema();
+            let (_, batches) = self.returned.get_or_insert_with(|| (schema, Vec::new()));
+            for batch in reader {
+                batches.push(batch?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where rows go, and what happens to them there.
+#[derive(Clone, Copy)]
+pub(crate) struct Dealing<'a> {
+    /// The table; its rows are those that the targets have already.
+    pub(crate) known: &'a Known,
+    /// The bounds of its cut.
+    pub(crate) bounds: &'a [ScalarValue],
+    /// What nodes do with the rows.
+    pub(crate) step: &'a Step,
+    /// The columns of the rows.
+    pub(crate) schema: &'a SchemaRef,
+    /// The nodes that the cut deals rows out to, by their numbers.
+    pub(crate) targets: &'a [usize],
+}
+
+/// Carries a change out by itself.
+pub(crate) fn run(session: &Session, change: &Change, parameters: &[Value]) -> Result<Changed> {
+    let open = Transaction::begin(session)?;
+    match open.carry_out(session, change, parameters) {
+        Ok(changed) => open.commit().map(|()| changed),
+        Err(error) => {
+            open.abort();
+            Err(error)
+        }
+    }
+}
+
+fn known(session: &Session, table: &str) -> Result<(String, Known)> {
+    let state = session.state();
+    state.check_table(table)?;
+    let message = || "the cluster has no such table".to_string();
+    let missing = || Error::Table { table: table.to_string(), message: message() };
+    let found = state.table(table).map(|(name, known)| (name.clone(), known.clone()));
+    found.ok_or_else(missing)
+}
+
+/// Refuses what would put rows on nodes where nobody looks for them.
+fn check(session: &Session, change: &Change) -> Result<()> {
+    match change {
+        Change::Rows { table, sql, assigned, .. } => {
+            let (_, known) = known(session, table)?;
+            check_macros(session, sql)?;
+            check_assigned(table, &known, assigned)
+        }
+        Change::Insert { table, or, conflict, keys, .. } => {
+            if or.is_empty() && conflict.is_empty() {
+                return Ok(());
+            }
+            let (_, known) = known(session, table)?;
+            check_macros(session, conflict)?;
+            check_assigned(table, &known, keys)
+        }
+        Change::Create { table, replace: false, .. } => match known(session, table) {
+            Ok(_) => Err(Error::Table {
+                table: table.clone(),
+                message: "there is such a table already".to_string(),
+            }),
+            Err(_) => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn check_assigned(table: &str, known: &Known, assigned: &[String]) -> Result<()> {
+    match known.cut.column() {
+        Some(column) if assigned.iter().any(|name| is_same(name, column)) => {
+            refused(format!("UPDATE of {column}, by which {table} is cut: rows would have to move"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A node finds a conflict among its own rows only: so all rows with equal keys have to be there.
+/// `has_others` says whether there are unique columns besides the primary key.
+fn check_conflict(
+    table: &str,
+    known: &Known,
+    conflict: &str,
+    has_others: impl FnOnce() -> Result<bool>,
+) -> Result<()> {
+    let all = words(conflict).collect::<Vec<_>>();
+    let is_target = all.get(2).is_some_and(|word| word.text == "(");
+    let target = all.iter().skip(3).take_while(|word| word.text != ")");
+    let target = target.filter_map(|word| name_of(word)).collect::<Vec<_>>();
+    let is_here = match (&known.cut, is_target) {
+        (Cut::Replicated, _) => true,
+        (cut, true) => {
+            known.is_key_whole
+                && cut
+                    .column()
+                    .is_some_and(|column| target.iter().any(|name| is_same(name, column)))
+        }
+        (_, false) => known.is_key_whole && !has_others()?,
+    };
+    match is_here {
+        true => Ok(()),
+        false => refused(format!(
+            "ON CONFLICT, OR REPLACE or OR IGNORE where equal keys of {table} can be on several \
+             nodes: its key must have the column by which it is cut"
+        )),
+    }
+}
+
+/// Refuses macros that hide what nodes would compute differently.
+fn check_macros(session: &Session, sql: &str) -> Result<()> {
+    let state = session.state();
+    let Some(first) = state.holds.first() else { return Ok(()) };
+    for definition in &first.held.definitions {
+        let kinds = first_words(definition, 4);
+        let Some(at) = kinds.iter().position(|kind| kind == "macro" || kind == "function") else {
+            continue;
+        };
+        let all = words(definition).skip(at + 1).collect::<Vec<_>>();
+        // The last part of `schema.name`.
+        let dots = all.iter().skip(1).step_by(2).take_while(|word| word.text == ".").count();
+        let Some(name) = all.get(2 * dots).and_then(name_of) else { continue };
+        let hides = all.iter().skip(2 * dots + 1).any(|word| {
+            let word = word.text.to_lowercase();
+            matches!(word.as_str(), "select" | "from") || VOLATILE.contains(&word.as_str())
+        });
+        let is_it = |word| name_of(&word).is_some_and(|other| is_same(&other, &name));
+        if hides && words(sql).any(is_it) {
+            return refused(format!("the macro {name} in a statement that nodes run"));
+        }
+    }
+    Ok(())
+}
+
+/// A step without parameters.
+pub(crate) fn statement(sql: &str) -> Step {
+    Step::Statement { sql: sql.to_string(), parameters: Vec::new() }
+}
+
+impl Transaction {
+    /// Carries a statement out at all nodes.
+    pub(crate) fn carry_out(
+        &self,
+        session: &Session,
+        change: &Change,
+        parameters: &[Value],
+    ) -> Result<Changed> {
+        check(session, change)?;
+        match change {
+            Change::Define { sql } => {
+                self.step(&statement(sql))?;
+                Ok(Changed::default())
+            }
+            Change::Drop { table, sql } => {
+                let name = known(session, table).map_or_else(|_| table.clone(), |(name, _)| name);
+                self.step(&Step::Cut { table: name, cut: None })?;
+                self.step(&statement(sql))?;
+                Ok(Changed::default())
+            }
+            Change::Rows { table, sql, behind, .. } => {
+                let (_, known) = known(session, table)?;
+                self.rows(session, &known, (sql, *behind), parameters)
+            }
+            Change::Insert { table, columns, query, or, conflict, returning, .. } => {
+                let (name, known) = known(session, table)?;
+                if !or.is_empty() || !conflict.is_empty() {
+                    check_conflict(&name, &known, conflict, || self.has_unique_columns(&name))?;
+                }
+                let selected = inserted(&name, &known, columns, query)?;
+                let rows = session.query_with(&selected, parameters)?;
+                let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
+                let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+                let (or, behind) = (or.clone(), format!("{conflict} {returning}"));
+                let step = Step::Rows { table: name, columns, or, behind };
+                self.deal_out_to_all(session, &known, &step, schema, rows)
+            }
+            Change::Merge(merge) => {
+                let (_, known) = known(session, &merge.table)?;
+                self.merge(session, merge, &known, parameters)
+            }
+            Change::Create { table, sql, query, cut, replace } => {
+                let query = query.as_ref().map(|query| format!("SELECT * FROM ({query})"));
+                let rows = query.map(|query| session.query_with(&query, parameters)).transpose()?;
+                self.create(session, (table, sql.as_deref()), rows, cut, *replace)
+            }
+        }
+    }
+
+    /// Whether a table has unique columns besides its primary key.
+    fn has_unique_columns(&self, table: &str) -> Result<bool> {
+        let name = table.replace('\'', "''");
+        let sql = format!(
+            "SELECT 1 FROM information_schema.table_constraints \
+             WHERE table_name = '{name}' AND constraint_type = 'UNIQUE' \
+             UNION ALL SELECT 1 FROM duckdb_indexes() WHERE table_name = '{name}' AND is_unique"
+        );
+        Ok(!self.told(&sql)?.is_empty())
+    }
+
+    /// The first column of a query about definitions, as the first node tells it: they are the same
+    /// at all.
+    pub(crate) fn told(&self, sql: &str) -> Result<Vec<String>> {
+        let first = self.step_at(&[0], &statement(sql))?.into_iter().next();
+        let Some(bytes) = first.and_then(|one| one.returned) else { return Ok(Vec::new()) };
+        let reader = StreamReader::try_new(bytes.0.as_slice(), None)?;
+        crate::catalog::texts(&reader.collect::<Result<Vec<_>, _>>()?, 0)
+    }
+
+    /// The columns of a table that has been made.
+    fn columns(&self, table: &str) -> Result<Vec<String>> {
+        let name = table.replace('\'', "''");
+        self.told(&format!(
+            "SELECT column_name FROM information_schema.columns \
+             WHERE table_schema = 'main' AND table_name = '{name}'"
+        ))
+    }
+
+    /// UPDATE, DELETE: each node changes its own rows, and reads what is lent.
+    fn rows(
+        &self,
+        session: &Session,
+        known: &Known,
+        (sql, behind): (&str, usize),
+        parameters: &[Value],
+    ) -> Result<Changed> {
+        let is_alone = |query: &str| session.query(&format!("EXPLAIN {query}")).is_ok();
+        let lending = lend(sql, behind, &is_alone)?;
+        if !lending.queries.is_empty() && !parameters.is_empty() {
+            return refused("parameters of UPDATE and DELETE with subqueries".to_string());
+        }
+        for (name, query) in &lending.queries {
+            self.lend(session, name, query)?;
+        }
+        let values = parameters.iter().map(|value| value_bytes(&value.to_scalar()));
+        let values = values.collect::<Result<Vec<_>, _>>().map_err(Error::Unsupported)?;
+        let step = Step::Statement { sql: lending.sql, parameters: values };
+        let mut changed = Changed::default();
+        changed.add(self.step(&step)?, &known.cut)?;
+        if !lending.queries.is_empty() {
+            let names = lending.queries.into_iter().map(|(name, _)| name).collect();
+            self.step(&Step::TakeBack { names })?;
+        }
+        Ok(changed)
+    }
+
+    /// MERGE: each node merges the rows of the source that can match its own.
+    fn merge(
+        &self,
+        session: &Session,
+        merge: &Merge,
+        known: &Known,
+        parameters: &[Value],
+    ) -> Result<Changed> {
+        if !parameters.is_empty() {
+            return refused("parameters of MERGE".to_string());
+        }
+        check_macros(session, &merge.on)?;
+        let bounds = session.bounds(known)?;
+        let (schema, rows) = merge.source_rows(session, known, &bounds)?;
+        self.put(&Step::Lend { name: SOURCE.to_string() }, &schema, rows)?;
+        let done = self.step(&statement(&merge.statement()))?;
+        self.step(&Step::TakeBack { names: vec![SOURCE.to_string()] })?;
+        let mut changed = Changed::default();
+        changed.add(done, &known.cut)?;
+        Ok(changed)
+    }
+
+    /// Sends the rows of a query to all nodes.
+    fn lend(&self, session: &Session, name: &str, query: &str) -> Result<()> {
+        let rows = session.query(query)?;
+        let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
+        let (mut batches, mut count) = (Vec::new(), 0);
+        for batch in rows {
+            let batch = batch?;
+            count += batch.num_rows();
+            if count > MAX_LENT_ROWS {
+                return refused(format!(
+                    "a subquery or a table with more than {MAX_LENT_ROWS} rows in UPDATE or \
+                     DELETE: write a subquery that gives only what is needed"
+                ));
+            }
+            batches.push(batch);
+        }
+        let all = vec![batches; self.cluster.places().len()];
+        self.put(&Step::Lend { name: name.to_string() }, &schema, all)?;
+        Ok(())
+    }
+
+    fn create(
+        &self,
+        session: &Session,
+        (table, sql): (&str, Option<&str>),
+        rows: Option<Rows>,
+        cut: &Cut,
+        replace: bool,
+    ) -> Result<Changed> {
+        let schema = rows.as_ref().and_then(|rows| rows.schema());
+        let made = match (sql, &schema) {
+            (Some(sql), _) => sql.to_string(),
+            (None, Some(schema)) => {
+                let columns = schema.fields().iter();
+                let columns =
+                    columns.map(|field| format!("{} {}", quoted(field.name()), field_type(field)));
+                let columns = columns.collect::<Vec<_>>().join(", ");
+                let or = if replace { "OR REPLACE " } else { "" };
+                format!("CREATE {or}TABLE {} ({columns})", quoted(table))
+            }
+            (None, None) => return refused("a table of nothing".to_string()),
+        };
+        self.step(&statement(&made))?;
+        let names = |schema: &SchemaRef| {
+            schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
+        };
+        let columns = schema.as_ref().map_or_else(|| self.columns(table), |one| Ok(names(one)))?;
+        let cut = self.checked_cut(table, cut, &columns)?;
+        let said = serde_json::to_string(&cut).map_err(|e| Error::Unsupported(e.to_string()))?;
+        self.step(&Step::Cut { table: table.to_string(), cut: Some(said) })?;
+        let (Some(rows), Some(schema)) = (rows, schema) else { return Ok(Changed::of(0)) };
+        let (table, or, behind) = (table.to_string(), String::new(), String::new());
+        let step = Step::Rows { table, columns, or, behind };
+        let known = Known::empty(Arc::clone(&schema), cut);
+        self.deal_out_to_all(session, &known, &step, schema, rows)
+    }
+
+    /// The cut with its column as the table has it; an error if nodes cannot carry it out.
+    fn checked_cut(&self, table: &str, cut: &Cut, columns: &[String]) -> Result<Cut> {
+        let wrong = |message| Err(Error::Table { table: table.to_string(), message });
+        let nodes = self.cluster.places().len();
+        if let Cut::Range { bounds, .. } = cut
+            && bounds.len() + 1 != nodes
+        {
+            return wrong(format!("{nodes} nodes need {} bounds", nodes - 1));
+        }
+        let Some(column) = cut.column() else { return Ok(cut.clone()) };
+        let exact = columns.iter().find(|name| *name == column);
+        match exact.or_else(|| columns.iter().find(|name| is_same(name, column))) {
+            Some(name) => Ok(cut.by(name)),
+            None => wrong(format!("it has no column {column}, by which it is to be cut")),
+        }
+    }
+
+    /// Sends rows to the nodes that they belong to.
+    fn deal_out_to_all(
+        &self,
+        session: &Session,
+        known: &Known,
+        step: &Step,
+        schema: SchemaRef,
+        rows: impl Iterator<Item = Result<RecordBatch>>,
+    ) -> Result<Changed> {
+        let targets = &(0..self.cluster.places().len()).collect::<Vec<_>>()[..];
+        let (bounds, schema) = (&session.bounds(known)?[..], &schema);
+        self.deal_out(&Dealing { known, bounds, step, schema, targets }, rows)
+    }
+
+    /// Sends rows to those of some nodes that they belong to.
+    pub(crate) fn deal_out(
+        &self,
+        dealing: &Dealing<'_>,
+        rows: impl Iterator<Item = Result<RecordBatch>>,
+    ) -> Result<Changed> {
+        let Dealing { known, bounds, step, schema, targets } = *dealing;
+        let (nodes, mut changed) = (self.cluster.places().len(), Changed::default());
+        let mut held = known.rows.clone();
+        held.resize(targets.len(), 0);
+        let mut waiting = vec![Vec::new(); nodes];
+        let send = |waiting: &mut Vec<Vec<RecordBatch>>, changed: &mut Changed| -> Result<()> {
+            let all = std::mem::replace(waiting, vec![Vec::new(); nodes]);
+            changed.add(self.put(step, schema, all)?, &known.cut)
+        };
+        let mut count = 0;
+        for batch in rows {
+            let batch = batch?;
+            // Rows that may be anywhere go to the node with the fewest.
+            let fewest = held.iter().enumerate().min_by_key(|(_, rows)| **rows);
+            let Some((first, _)) = fewest else { return Ok(changed) };
+            let parts = deal(&batch, &known.cut, bounds, targets.len(), first)?;
+            for ((target, held), part) in targets.iter().zip(&mut held).zip(parts) {
+                *held += part.num_rows();
+                if part.num_rows() > 0 {
+                    waiting[*target].push(part);
+                }
+            }
+            count += batch.num_rows();
+            if count >= ROWS_AT_ONCE {
+                send(&mut waiting, &mut changed)?;
+                count = 0;
+            }
+        }
+        send(&mut waiting, &mut changed)?;
+        let returns =
+            |behind: &str| words(behind).any(|w| w.text.eq_ignore_ascii_case("returning"));
+        let returns = matches!(step, Step::Rows { behind, .. } if returns(behind));
+        if returns && changed.returned.is_none() {
+            // The columns that come back, if no rows do.
+            waiting[0].push(RecordBatch::new_empty(Arc::clone(schema)));
+            send(&mut waiting, &mut changed)?;
+        }
+        Ok(changed)
+    }
+}
+
+/// The query whose rows are inserted: they have the columns' types already when they decide about
+/// the node.
+fn inserted(table: &str, known: &Known, columns: &[String], query: &str) -> Result<String> {
+    let all = known.schema.fields();
+    let mut wanted = Vec::new();
+    for column in columns {
+        let exact = all.iter().find(|field| field.name() == column);
+        let field = exact.or_else(|| all.iter().find(|field| is_same(field.name(), column)));
+        let message = format!("it has no column {column}");
+        let missing = || Error::Table { table: table.to_string(), message };
+        wanted.push(Arc::clone(field.ok_or_else(missing)?));
+    }
+    if columns.is_empty() {
+        wanted = all.iter().cloned().collect();
+    }
+    if let Some(column) = known.cut.column()
+        && !wanted.iter().any(|field| field.name() == column)
+    {
+        return refused(format!("INSERT without a value for {column}, by which {table} is cut"));
+    }
+    let names = (0..wanted.len()).map(|nth| format!("c{nth}")).collect::<Vec<_>>();
+    let casts = wanted.iter().zip(&names).map(|(field, name)| {
+        format!("CAST({name} AS {}) AS {}", field_type(field), quoted(field.name()))
+    });
+    let casts = casts.collect::<Vec<_>>().join(", ");
+    Ok(format!("SELECT {casts} FROM ({query}) AS q({})", names.join(", ")))
+}

@@ -1,0 +1,404 @@
+//! Work that stays where its rows are: [`colocate`], [`read_in_place`].
+//!
+//! A cut puts all rows with the same value of a column on one node. So a join of two tables on the
+//! columns of their cuts, and groups by the column of a cut, need no rows of other nodes:
+//! [`colocate`] makes the shuffles below them [`LocalShuffle`]s. A replicated table is on each
+//! node: [`read_in_place`] reads it there, where a join would have it broadcast.
+//!
+//! Rows with equal hash keys meet in two ways: a cut has put them on one node, or a shuffle sends
+//! them over the network. The two deal rows out differently. So a join has both of its inputs by
+//! cuts of the same kind, or both by shuffles. Where only one input is there by a cut, it is
+//! shuffled like the other one.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinSide, JoinType, Result};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{Partitioning, PhysicalExpr};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode,
+};
+use datafusion::physical_plan::limit::LocalLimitExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
+};
+use datafusion_distributed::{BroadcastExec, NetworkBoundary, NetworkBroadcastExec};
+
+use crate::cut::Cut;
+use crate::local_shuffle::LocalShuffle;
+use crate::prune::is_equal_by_bytes;
+use crate::scan::ShardScan;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// What decides the node of a row; the same for two tables whose equal values are on the same node.
+#[derive(Clone, Debug, PartialEq)]
+struct By {
+    /// The bounds of a range cut; `None`: a hash cut.
+    bounds: Option<Vec<String>>,
+    data_type: DataType,
+    nodes: usize,
+}
+
+/// Rows that are on their nodes by a cut.
+#[derive(Clone, Debug)]
+struct Kept {
+    by: By,
+    /// The columns that have the value of the cut's column.
+    columns: Vec<usize>,
+}
+
+/// A plan, and where its rows are.
+struct Placed {
+    plan: Plan,
+    /// `None`: nothing is known.
+    kept: Option<Kept>,
+    /// Whether its partitions are of [`LocalShuffle`]s.
+    is_local: bool,
+}
+
+impl Placed {
+    fn anywhere(plan: Plan) -> Self {
+        Self { plan, kept: None, is_local: false }
+    }
+}
+
+/// Makes shuffles local whose rows are on their nodes already.
+pub fn colocate(plan: &Plan, partitions: usize) -> Result<Plan> {
+    Ok(place(plan, partitions.max(1))?.plan)
+}
+
+fn place(plan: &Plan, partitions: usize) -> Result<Placed> {
+    if let Some(scan) = plan.downcast_ref::<ShardScan>() {
+        return Ok(Placed { plan: Arc::clone(plan), kept: kept_by(scan), is_local: false });
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        return match join.partition_mode() {
+            PartitionMode::CollectLeft => collecting(plan, join, partitions),
+            _ => partitioned(plan, join, partitions),
+        };
+    }
+    let children = plan.children().into_iter().map(|child| place(child, partitions));
+    let mut children = children.collect::<Result<Vec<_>>>()?;
+    let is_local = children.iter().any(|child| child.is_local);
+    if children.len() > 1 {
+        // Others may need partitions of all inputs to be dealt out in the same way.
+        let is_known = plan.is::<UnionExec>() || plan.is::<CrossJoinExec>();
+        if is_local && !is_known && !plan.is::<NestedLoopJoinExec>() {
+            return Ok(Placed::anywhere(Arc::clone(plan)));
+        }
+        let is_local = is_local && !plan.is::<UnionExec>();
+        let children = children.into_iter().map(|child| child.plan).collect();
+        return Ok(Placed { plan: with_children(plan, children)?, kept: None, is_local });
+    }
+    let Some(child) = children.pop() else { return Ok(Placed::anywhere(Arc::clone(plan))) };
+    let below = child.kept;
+    let plan = with_children(plan, vec![child.plan])?;
+    if let Some(shuffle) = plan.downcast_ref::<RepartitionExec>()
+        && let Partitioning::Hash(keys, _) = shuffle.partitioning()
+    {
+        let is_there = below.as_ref().is_some_and(|kept| kept.has_one_of(keys));
+        if !is_there || shuffle.preserve_order() {
+            return Ok(Placed::anywhere(plan));
+        }
+        let partitioning = shuffle.partitioning().clone();
+        let local = LocalShuffle::try_new(Arc::clone(shuffle.input()), partitioning)?;
+        return Ok(Placed { plan: Arc::new(local), kept: below, is_local: true });
+    }
+    if plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>() {
+        return Ok(Placed::anywhere(plan));
+    }
+    let kept = below.and_then(|kept| above(&plan, &kept));
+    Ok(Placed { plan, kept, is_local })
+}
+
+fn with_children(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
+    let same = plan.children().iter().zip(&children).all(|(old, new)| Arc::ptr_eq(old, new));
+    match same {
+        true => Ok(Arc::clone(plan)),
+        false => {
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            Arc::clone(plan).replace_children(children, options)
+        }
+    }
+}
+
+fn kept_by(scan: &ShardScan) -> Option<Kept> {
+    let (column, bounds) = match scan.cut() {
+        Cut::Hash { column } => (column, None),
+        Cut::Range { column, bounds } => (column, Some(bounds.clone())),
+        Cut::AsItLies | Cut::Replicated => return None,
+    };
+    let schema = scan.schema();
+    let (index, field) = schema.column_with_name(column)?;
+    let by = By { bounds, data_type: field.data_type().clone(), nodes: scan.nodes() };
+    is_equal_by_bytes(field).then_some(Kept { by, columns: vec![index] })
+}
+
+impl Kept {
+    fn has(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
+        expr.downcast_ref::<Column>().is_some_and(|column| self.columns.contains(&column.index()))
+    }
+
+    fn has_one_of(&self, exprs: &[Arc<dyn PhysicalExpr>]) -> bool {
+        exprs.iter().any(|expr| self.has(expr))
+    }
+
+    /// With the columns that another plan makes of them: its column `n` is what was `from[n]`.
+    fn mapped(&self, from: impl Iterator<Item = Option<usize>>) -> Option<Self> {
+        let columns =
+            from.enumerate().filter(|(_, old)| old.is_some_and(|o| self.columns.contains(&o)));
+        let columns = columns.map(|(new, _)| new).collect::<Vec<_>>();
+        (!columns.is_empty()).then(|| Self { by: self.by.clone(), columns })
+    }
+}
+
+fn column_index(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+    expr.downcast_ref::<Column>().map(Column::index)
+}
+
+/// Where the rows of a plan are that moves none of its input.
+fn above(plan: &Plan, below: &Kept) -> Option<Kept> {
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        return match filter.projection() {
+            Some(projection) => below.mapped(projection.iter().map(|index| Some(*index))),
+            None => Some(below.clone()),
+        };
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return below.mapped(projection.expr().iter().map(|one| column_index(&one.expr)));
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        let groups = aggregate.group_expr();
+        let columns = groups.expr().iter().map(|(expr, _)| column_index(expr));
+        // Grouping sets have NULL in the place of values.
+        return if groups.is_single() { below.mapped(columns) } else { None };
+    }
+    let is_same = plan.is::<SortExec>()
+        || plan.is::<LocalLimitExec>()
+        || plan.is::<CooperativeExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.is::<WindowAggExec>()
+        || plan.is::<BoundedWindowAggExec>();
+    is_same.then(|| below.clone())
+}
+
+/// Whether the inputs of a join have equal keys on the same node.
+fn meet(join: &HashJoinExec, left: Option<&Kept>, right: Option<&Kept>) -> bool {
+    let (Some(left), Some(right)) = (left, right) else { return false };
+    // Whether there is a NULL anywhere is a question to all nodes.
+    let can = !join.null_aware && left.by == right.by;
+    can && join.on().iter().any(|(l, r)| left.has(l) && right.has(r))
+}
+
+/// For each column of a join, the one of its left or right input.
+fn columns_of(join: &HashJoinExec, side: JoinSide) -> Vec<Option<usize>> {
+    let (left, right) = (join.left().schema(), join.right().schema());
+    let (_, all) = build_join_schema(&left, &right, join.join_type());
+    let of = |column: &ColumnIndex| (column.side == side).then_some(column.index);
+    match &join.projection {
+        Some(projection) => projection.iter().map(|nth| all.get(*nth).and_then(of)).collect(),
+        None => all.iter().map(of).collect(),
+    }
+}
+
+/// Where the rows of a join are whose left, right or both inputs stay in place.
+fn joined(join: &HashJoinExec, left: Option<&Kept>, right: Option<&Kept>) -> Option<Kept> {
+    use JoinType as T;
+    // A side that may be NULL in a row does not say where that row is.
+    let (has_left, has_right) = match join.join_type() {
+        T::Inner => (true, true),
+        T::Left | T::LeftSemi | T::LeftAnti | T::LeftMark => (true, false),
+        T::Right | T::RightSemi | T::RightAnti | T::RightMark => (false, true),
+        T::Full => (false, false),
+    };
+    let from = |side: JoinSide, kept: Option<&Kept>| {
+        kept.and_then(|kept| kept.mapped(columns_of(join, side).into_iter()))
+    };
+    let left = has_left.then(|| from(JoinSide::Left, left)).flatten();
+    let right = has_right.then(|| from(JoinSide::Right, right)).flatten();
+    match (left, right) {
+        (Some(mut left), Some(right)) => {
+            left.columns.extend(right.columns);
+            Some(left)
+        }
+        (one, other) => one.or(other),
+    }
+}
+
+/// A join whose inputs are both dealt out by their keys.
+fn partitioned(plan: &Plan, join: &HashJoinExec, partitions: usize) -> Result<Placed> {
+    let left = place(join.left(), partitions)?;
+    let right = place(join.right(), partitions)?;
+    if left.is_local && right.is_local && meet(join, left.kept.as_ref(), right.kept.as_ref()) {
+        let kept = joined(join, left.kept.as_ref(), right.kept.as_ref());
+        let inputs = together(&left.plan, &right.plan)?;
+        return Ok(Placed { plan: with_children(plan, inputs)?, kept, is_local: true });
+    }
+    let (lefts, rights) = join.on().iter().cloned().unzip();
+    let inputs = vec![shuffled(left, lefts)?, shuffled(right, rights)?];
+    Ok(Placed::anywhere(with_children(plan, inputs)?))
+}
+
+/// A plan whose rows are dealt out over the network.
+fn shuffled(placed: Placed, keys: Vec<Arc<dyn PhysicalExpr>>) -> Result<Plan> {
+    if !placed.is_local {
+        return Ok(placed.plan);
+    }
+    let partitioning =
+        Partitioning::Hash(keys, placed.plan.output_partitioning().partition_count());
+    let input = match placed.plan.downcast_ref::<LocalShuffle>() {
+        Some(local) => Arc::clone(local.input()),
+        None => placed.plan,
+    };
+    Ok(Arc::new(RepartitionExec::try_new(input, partitioning)?))
+}
+
+/// A join that collects its left input: it is broadcast, unless its rows meet those of the right
+/// input at each node.
+fn collecting(plan: &Plan, join: &HashJoinExec, partitions: usize) -> Result<Placed> {
+    let collect = join.left().downcast_ref::<CoalescePartitionsExec>();
+    let collect = collect.filter(|collect| collect.fetch().is_none());
+    let left = place(collect.map_or(join.left(), CoalescePartitionsExec::input), partitions)?;
+    let right = place(join.right(), partitions)?;
+    // What is above may count on how the right input is dealt out, and sorted.
+    let is_free = !right.is_local && right.plan.output_ordering().is_none();
+    if is_free && meet(join, left.kept.as_ref(), right.kept.as_ref()) {
+        let (lefts, rights) = join.on().iter().cloned().unzip();
+        let inputs = together(&left.plan, &right.plan)?;
+        let mut local = inputs.into_iter().zip([lefts, rights]).map(|(input, keys)| {
+            let partitioning = Partitioning::Hash(keys, partitions);
+            Ok(Arc::new(LocalShuffle::try_new(input, partitioning)?) as Plan)
+        });
+        let inputs = local.by_ref().collect::<Result<Vec<_>>>()?;
+        let made = join.builder().with_partition_mode(PartitionMode::Partitioned);
+        let made = made.with_new_children(inputs)?.build_exec()?;
+        let kept = joined(join, left.kept.as_ref(), right.kept.as_ref());
+        return Ok(Placed { plan: made, kept, is_local: true });
+    }
+    let left_plan = match collect {
+        Some(_) => with_children(join.left(), vec![left.plan])?,
+        None => left.plan,
+    };
+    // Equal keys of an inner join: the left column has what the right one has.
+    let equal = right.kept.as_ref().and_then(|kept| {
+        let pairs = join.on().iter().filter(|(_, r)| kept.has(r));
+        let columns = pairs.filter_map(|(l, _)| column_index(l)).collect::<Vec<_>>();
+        (!columns.is_empty()).then(|| Kept { by: kept.by.clone(), columns })
+    });
+    let stays = match join.join_type() {
+        JoinType::Inner => joined(join, equal.as_ref(), right.kept.as_ref()),
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+            joined(join, None, right.kept.as_ref())
+        }
+        // The planner of stages makes these shuffle both sides.
+        _ => None,
+    };
+    let kept = stays.filter(|_| !join.null_aware);
+    let plan = with_children(plan, vec![left_plan, right.plan])?;
+    Ok(Placed { plan, kept, is_local: right.is_local })
+}
+
+/// Two plans whose tasks read the shards of the same nodes.
+fn together(left: &Plan, right: &Plan) -> Result<Vec<Plan>> {
+    let mut slots = Vec::new();
+    for plan in [left, right] {
+        plan.apply(|node| {
+            if let Some(scan) = node.downcast_ref::<ShardScan>().filter(|s| !s.is_replicated()) {
+                slots.extend_from_slice(scan.slots());
+            }
+            Ok(within_stage(node))
+        })?;
+    }
+    slots.sort_unstable();
+    slots.dedup();
+    [left, right].map(|plan| with_slots(plan, &slots)).into_iter().collect()
+}
+
+fn within_stage(node: &Plan) -> TreeNodeRecursion {
+    let is_end = node.is::<RepartitionExec>() && hash_keys(node).is_some()
+        || node.is::<CoalescePartitionsExec>()
+        || node.is::<SortPreservingMergeExec>();
+    if is_end { TreeNodeRecursion::Jump } else { TreeNodeRecursion::Continue }
+}
+
+fn hash_keys(node: &Plan) -> Option<&[Arc<dyn PhysicalExpr>]> {
+    match node.downcast_ref::<RepartitionExec>()?.partitioning() {
+        Partitioning::Hash(keys, _) => Some(keys),
+        _ => None,
+    }
+}
+
+fn with_slots(plan: &Plan, slots: &[usize]) -> Result<Plan> {
+    let done = Arc::clone(plan).transform_down(|node| {
+        if let Some(scan) = node.downcast_ref::<ShardScan>().filter(|s| !s.is_replicated()) {
+            let scan: Plan = Arc::new(scan.with_slots(slots.to_vec()));
+            return Ok(Transformed::yes(scan));
+        }
+        let recursion = within_stage(&node);
+        Ok(Transformed::new(node, false, recursion))
+    });
+    Ok(done?.data)
+}
+
+/// Reads replicated tables where a join would have them broadcast.
+pub fn read_in_place(plan: Plan) -> Result<Plan> {
+    let done = plan.transform_up(|node| {
+        let Some(boundary) = node.downcast_ref::<NetworkBroadcastExec>() else {
+            return Ok(Transformed::no(node));
+        };
+        let stage = boundary.input_stage().local_plan();
+        let sent = stage.and_then(|plan| plan.downcast_ref::<BroadcastExec>());
+        let sent = sent.and_then(|sent| sent.children().first().map(|plan| Arc::clone(plan)));
+        match sent {
+            Some(sent) if is_everywhere(&sent)? => Ok(Transformed::yes(sent)),
+            _ => Ok(Transformed::no(node)),
+        }
+    });
+    Ok(done?.data)
+}
+
+/// Whether a plan gives the same rows at each node.
+fn is_everywhere(plan: &Plan) -> Result<bool> {
+    let mut is_everywhere = true;
+    plan.apply(|node| {
+        let is_whole = match node.downcast_ref::<ShardScan>() {
+            Some(scan) => scan.is_replicated() && !scan.has_limit(),
+            None => {
+                node.is::<FilterExec>()
+                    || node.is::<ProjectionExec>()
+                    || node.is::<CooperativeExec>()
+                    || node.is::<CoalescePartitionsExec>()
+                    || node.is::<RepartitionExec>() && hash_keys(node).is_none()
+                    || node.is::<BroadcastExec>()
+                    || is_collecting(node)
+            }
+        };
+        is_everywhere &= is_whole && node.fetch().is_none();
+        node.apply_expressions(&mut |expr| {
+            is_everywhere &= !is_volatile(expr);
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(if is_everywhere { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(is_everywhere)
+}
+
+fn is_collecting(node: &Plan) -> bool {
+    let join = node.downcast_ref::<HashJoinExec>();
+    join.is_some_and(|join| *join.partition_mode() == PartitionMode::CollectLeft)
+}

@@ -1,0 +1,243 @@
+//! Work stays where its rows are: nodes that are left out, joins and groups on the column of a cut,
+//! replicated tables.
+
+mod common;
+
+use common::{Node, asked, cluster, expected, nodes, with_room};
+use swingdb::{Connection, Database};
+use swingdb_cluster::{Cut, Session};
+
+fn hash(column: &str) -> Cut {
+    Cut::Hash { column: column.to_string() }
+}
+
+fn range(column: &str, bounds: &[&str]) -> Cut {
+    let bounds = bounds.iter().map(|bound| bound.to_string()).collect();
+    Cut::Range { column: column.to_string(), bounds }
+}
+
+/// Tables in a cluster of three nodes, and in one database.
+struct Both {
+    nodes: Vec<Node>,
+    session: Session,
+    one: Connection,
+}
+
+impl Both {
+    fn new(tables: &[(&str, Cut, &str)]) -> Self {
+        let nodes = nodes(3);
+        let session = cluster(&nodes).session().unwrap();
+        let one = Database::private().unwrap().connect();
+        for (name, cut, query) in tables {
+            let sql = format!("CREATE TABLE {name} AS {query}");
+            one.query(&sql).unwrap();
+            session.execute(&sql, cut).unwrap();
+        }
+        Self { nodes, session, one }
+    }
+
+    fn plan(&self, sql: &str) -> String {
+        asked(&self.session, &format!("EXPLAIN {sql}")).concat().join("\n")
+    }
+
+    fn same(&self, sql: &str) {
+        assert_eq!(
+            asked(&self.session, sql),
+            expected(&self.one, sql),
+            "{sql}\n{}",
+            self.plan(sql)
+        );
+    }
+
+    /// The answer is that of one database, and no rows are dealt out over the network.
+    fn stays(&self, sql: &str) {
+        self.same(sql);
+        let plan = self.plan(sql);
+        let is_moved = plan.contains("NetworkShuffle") || plan.contains("NetworkBroadcast");
+        assert!(plan.contains("DistributedExec") && !is_moved, "{sql}\n{plan}");
+    }
+
+    /// The answer is that of one database, and rows are dealt out over the network.
+    fn moves(&self, sql: &str) {
+        self.same(sql);
+        let plan = self.plan(sql);
+        let is_moved = plan.contains("NetworkShuffle") || plan.contains("NetworkBroadcast");
+        assert!(is_moved, "{sql}\n{plan}");
+    }
+}
+
+const ROWS: &str = "SELECT i AS k, i % 50 AS g, 'row ' || i::VARCHAR AS s \
+    FROM generate_series(1, 3000) AS q(i)";
+
+#[test]
+fn conditions_on_the_column_of_a_cut_leave_out_nodes() {
+    with_room(|| {
+        let days = "SELECT DATE '2024-01-01' + (i % 300)::INTEGER AS d, i AS n \
+            FROM generate_series(1, 3000) AS q(i)";
+        let bounds = ["DATE '2024-04-01'", "DATE '2024-07-01'"];
+        let mut both = Both::new(&[
+            ("h", hash("k"), ROWS),
+            ("t", hash("s"), ROWS),
+            ("r", range("d", &bounds), days),
+        ]);
+        for (sql, count) in [
+            ("SELECT * FROM h WHERE k = 17", 1),
+            ("SELECT * FROM h WHERE 17 = k AND g > 3", 1),
+            ("SELECT * FROM t WHERE s = 'row 17'", 1),
+            ("SELECT count(*), sum(g) FROM h WHERE k = 17 OR k = 17 + 0", 1),
+            ("SELECT sum(k) FROM h WHERE k > 17", 3),
+            ("SELECT * FROM h WHERE k IS NULL", 1),
+            ("SELECT * FROM r WHERE d = DATE '2024-05-05'", 1),
+            ("SELECT sum(n) FROM r WHERE d >= DATE '2024-04-01' AND d < DATE '2024-06-30'", 1),
+            ("SELECT sum(n) FROM r WHERE d BETWEEN DATE '2024-03-01' AND DATE '2024-04-30'", 2),
+            ("SELECT sum(n) FROM r WHERE d > DATE '2024-04-01'", 2),
+            ("SELECT sum(n) FROM r WHERE d <> DATE '2024-04-01'", 3),
+        ] {
+            both.same(sql);
+            let plan = both.plan(sql);
+            assert!(plan.contains(&format!("{count} of 3 nodes=[")), "{sql}\n{plan}");
+        }
+        // Which node has which key.
+        let asked_for = |key: u32| {
+            let plan = both.plan(&format!("SELECT * FROM h WHERE k = {key}"));
+            both.nodes.iter().position(|node| plan.contains(&node.address)).unwrap()
+        };
+        let here = (1..).find(|key| asked_for(*key) == 0).unwrap();
+        let there = (1..).find(|key| asked_for(*key) == 2).unwrap();
+        // Those that are left out are not needed at all.
+        both.nodes[1].kill();
+        both.nodes[2].kill();
+        both.same(&format!("SELECT * FROM h WHERE k = {here}"));
+        both.same(&format!("SELECT count(*), max(s) FROM h WHERE k = {here} GROUP BY g"));
+        both.same(&format!("SELECT h.g, t.s FROM h JOIN h AS t USING (k) WHERE k = {here}"));
+        both.same(
+            "SELECT g, count(*) FROM r, h WHERE d < DATE '2024-03-01' AND k = n AND k IS NULL \
+            GROUP BY g",
+        );
+        let lost = both.session.query(&format!("SELECT * FROM h WHERE k = {there}"));
+        assert!(lost.and_then(|rows| rows.collect()).is_err());
+    });
+}
+
+#[test]
+fn joins_and_groups_on_the_column_of_a_cut_stay_at_their_nodes() {
+    with_room(|| {
+        let both = Both::new(&[
+            ("a", hash("k"), ROWS),
+            (
+                "b",
+                hash("n"),
+                "SELECT i * 2 AS n, i % 7 AS x, CASE WHEN i % 5 > 0 THEN i END AS o \
+                FROM generate_series(1, 2500) AS q(i)",
+            ),
+            ("c", hash("k"), "SELECT i AS k, i * 3 AS y FROM generate_series(2900, 3100) AS q(i)"),
+            ("lies", Cut::AsItLies, ROWS),
+            ("r", range("k", &["1000", "2000"]), ROWS),
+            ("q", range("k", &["1000", "2000"]), ROWS),
+            ("other", range("k", &["500", "2000"]), ROWS),
+        ]);
+        for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+            both.stays(&format!("SELECT k, s, x FROM a {join} b ON k = n"));
+            both.stays(&format!("SELECT a.k, s, y FROM a {join} c ON a.k = c.k"));
+            both.stays(&format!("SELECT r.s, q.g FROM r {join} q ON r.k = q.k AND r.g < q.k"));
+            both.moves(&format!("SELECT r.s, o.g FROM r {join} other o ON r.k = o.k"));
+            both.moves(&format!("SELECT a.s, l.g FROM a {join} lies l ON a.k = l.k"));
+            both.moves(&format!("SELECT a.s, l.g FROM a {join} r l ON a.k = l.k"));
+            both.moves(&format!("SELECT a.s, l.g FROM a {join} a l ON a.k = l.g"));
+        }
+        for sql in [
+            "SELECT k, count(*), max(s) FROM a GROUP BY k",
+            "SELECT k, g, count(DISTINCT s) FROM a GROUP BY k, g",
+            "SELECT DISTINCT k, g FROM a WHERE g < 10",
+            "SELECT k + 1, c FROM (SELECT k, count(*) AS c FROM r GROUP BY k) WHERE c > 0",
+            "SELECT k, sum(x) FROM a JOIN b ON k = n GROUP BY k",
+            "SELECT n, sum(x) FROM a JOIN b ON k = n GROUP BY n",
+            "SELECT a.k, b.x, c.y FROM a JOIN b ON a.k = b.n JOIN c ON c.k = a.k",
+            "SELECT k FROM a WHERE k IN (SELECT n FROM b WHERE x = 3)",
+            "SELECT k FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE n = a.k)",
+            "SELECT k, g, row_number() OVER (PARTITION BY k ORDER BY g) FROM a",
+            "SELECT q.k, q.t, x FROM (SELECT k, sum(g) AS t FROM a GROUP BY k) q \
+                JOIN b ON q.k = b.n",
+        ] {
+            both.stays(sql);
+        }
+        for sql in [
+            // The column of the cut is not among the keys, or has NULLs of an outer join.
+            "SELECT g, count(*) FROM a GROUP BY g",
+            "SELECT n, count(*) FROM a LEFT JOIN b ON k = n GROUP BY n",
+            "SELECT a.k, b.n FROM a JOIN b ON a.k = b.o",
+            "SELECT n % 10, count(*) FROM b GROUP BY 1",
+            // One side stays and the other cannot.
+            "SELECT q.k, t, l.s FROM (SELECT k, sum(g) AS t FROM a GROUP BY k) q \
+                JOIN lies l ON q.k = l.k",
+            "SELECT q.k, t, z FROM (SELECT k, sum(g) AS t FROM a GROUP BY k) q \
+                FULL JOIN (SELECT k, count(*) AS z FROM lies GROUP BY k) l ON q.k = l.k",
+            "SELECT q.k, t, z FROM (SELECT k, sum(g) AS t FROM a GROUP BY k) q \
+                LEFT JOIN (SELECT k, count(*) AS z FROM r GROUP BY k) l ON q.k = l.k",
+            "SELECT k, count(*) FROM (SELECT k FROM a UNION ALL SELECT n FROM b) GROUP BY k",
+        ] {
+            both.moves(sql);
+        }
+        both.same("SELECT k, count(*) FROM a GROUP BY GROUPING SETS ((k), ())");
+        // Pruned on one side only.
+        both.stays("SELECT a.k, x FROM a LEFT JOIN (SELECT * FROM b WHERE n = 18) b ON k = n");
+        both.stays(
+            "SELECT q.s, r.s FROM r RIGHT JOIN (SELECT * FROM q WHERE k > 1500) q USING (k)",
+        );
+        both.same("SELECT k FROM a WHERE k NOT IN (SELECT o FROM b)");
+        both.same("SELECT k FROM a WHERE k NOT IN (SELECT n FROM b)");
+    });
+}
+
+#[test]
+fn replicated_tables_are_read_where_they_are_needed() {
+    with_room(|| {
+        let both = Both::new(&[
+            ("a", hash("k"), ROWS),
+            ("lies", Cut::AsItLies, ROWS),
+            (
+                "small",
+                Cut::Replicated,
+                "SELECT i AS g, 'g' || i::VARCHAR AS t, i % 3 AS m \
+                FROM generate_series(0, 60) AS q(i)",
+            ),
+            (
+                "tiny",
+                Cut::Replicated,
+                "SELECT i AS m, i * 10 AS z FROM generate_series(0, 2) AS q(i)",
+            ),
+        ]);
+        for sql in [
+            "SELECT k, t FROM a JOIN small USING (g)",
+            "SELECT k, t FROM a LEFT JOIN small ON a.g = small.g AND t LIKE '%1%'",
+            "SELECT k, t, z FROM a JOIN small USING (g) JOIN tiny USING (m)",
+            "SELECT k FROM a WHERE g IN (SELECT g FROM small WHERE m = 1)",
+            "SELECT k FROM a WHERE g NOT IN (SELECT g FROM small WHERE m = 1)",
+            "SELECT k, count(*) FROM a JOIN small USING (g) GROUP BY k",
+            "SELECT k, t FROM a, small WHERE a.g < small.g AND k < 100",
+        ] {
+            both.same(sql);
+            let plan = both.plan(sql);
+            assert!(!plan.contains("NetworkShuffle"), "{sql}\n{plan}");
+        }
+        let plan = both.plan("SELECT k, t FROM a JOIN small USING (g)");
+        assert!(!plan.contains("NetworkBroadcast") && plan.contains("one of nodes="), "{plan}");
+        // Each of its rows is there once.
+        for sql in [
+            "SELECT count(*), sum(g) FROM small",
+            "SELECT t, k FROM small LEFT JOIN a USING (g)",
+            "SELECT t FROM small WHERE g NOT IN (SELECT g FROM a)",
+            "SELECT t FROM small WHERE EXISTS (SELECT 1 FROM a WHERE a.g = small.g)",
+            "SELECT t, k FROM small FULL JOIN a ON small.g = a.k",
+            "SELECT g FROM small UNION ALL SELECT g FROM a",
+            "SELECT g FROM small EXCEPT SELECT k FROM a",
+            "SELECT g, count(*) FROM (SELECT g FROM small UNION ALL SELECT k FROM a) GROUP BY g",
+            "SELECT s.g, l.g FROM small s JOIN small l ON s.g = l.m",
+            "SELECT count(*) FROM small, tiny, lies WHERE lies.k < tiny.z",
+            "SELECT l.k, s.t FROM lies l LEFT JOIN (SELECT * FROM small ORDER BY g LIMIT 5) s \
+                ON l.g = s.g",
+        ] {
+            both.same(sql);
+        }
+    });
+}

@@ -1,0 +1,278 @@
+//! Changes whose nodes need rows of others, RETURNING, ON CONFLICT, and transactions of several
+//! statements.
+
+mod common;
+
+use common::{asked, cluster, expected, nodes, texts, with_room};
+use swingdb::{Connection, Database};
+use swingdb_cluster::{Cluster, Cut, Error, Session};
+
+fn hash(column: &str) -> Cut {
+    Cut::Hash { column: column.to_string() }
+}
+
+/// A cluster of three nodes and one database with the same tables.
+struct Both {
+    _nodes: Vec<common::Node>,
+    cluster: Cluster,
+    session: Session,
+    one: Connection,
+}
+
+const TABLES: [(&str, &str); 3] = [
+    ("t", "SELECT i AS k, i % 40 AS g, 'row ' || i AS s FROM generate_series(1, 600) AS q(i)"),
+    ("u", "SELECT i * 3 AS k, i % 13 AS g, i AS n FROM generate_series(1, 150) AS q(i)"),
+    ("r", "SELECT i AS g, i * 10 AS z FROM generate_series(0, 20) AS q(i)"),
+];
+
+impl Both {
+    fn new(cuts: [Cut; 3]) -> Self {
+        let nodes = nodes(3);
+        let cluster = cluster(&nodes);
+        let session = cluster.session().unwrap();
+        let one = Database::private().unwrap().connect();
+        for ((table, query), cut) in TABLES.into_iter().zip(cuts) {
+            let sql = format!("CREATE TABLE {table} AS {query}");
+            one.query(&sql).unwrap();
+            session.execute(&sql, &cut).unwrap();
+        }
+        Self { _nodes: nodes, cluster, session, one }
+    }
+
+    /// A change of both, and what it returns; then the tables are the same.
+    fn change(&self, sql: &str) {
+        let theirs = self.one.query(sql).unwrap();
+        let count = theirs.rows_changed();
+        let mut theirs = texts(&theirs.collect().unwrap());
+        theirs.sort();
+        let ours = self.session.query(sql).unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        assert_eq!(ours.rows_changed(), count, "{sql}");
+        let mut ours = texts(&ours.collect().unwrap());
+        ours.sort();
+        assert_eq!(ours, theirs, "{sql}");
+        for (table, _) in TABLES {
+            let all = format!("SELECT * FROM {table}");
+            assert_eq!(asked(&self.session, &all), expected(&self.one, &all), "{sql}: {table}");
+        }
+    }
+
+    fn refuses(&self, sql: &str) {
+        let refused = self.session.query(sql).err();
+        assert!(matches!(refused, Some(Error::Unsupported(_))), "{sql}: {refused:?}");
+    }
+}
+
+#[test]
+fn nodes_are_lent_what_subqueries_read() {
+    with_room(|| {
+        for cuts in [
+            [hash("k"), hash("k"), Cut::Replicated],
+            [Cut::AsItLies, hash("n"), Cut::AsItLies],
+            [Cut::Replicated, hash("k"), hash("g")],
+        ] {
+            let both = Both::new(cuts);
+            both.change("DELETE FROM t WHERE k IN (SELECT k FROM u WHERE n > 100)");
+            both.change("UPDATE t SET s = s || '!' WHERE g = (SELECT max(g) FROM u)");
+            both.change("UPDATE t SET g = (SELECT count(*) FROM u) WHERE k < 10");
+            both.change(
+                "DELETE FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.n < 20)",
+            );
+            both.change("UPDATE t SET g = (SELECT max(n) FROM u WHERE u.g = t.g) WHERE k % 7 = 0");
+            both.change("UPDATE t SET s = 'from ' || u.n FROM u WHERE t.k = u.k AND u.n > 50");
+            both.change(
+                "UPDATE t SET g = r.z FROM r, (SELECT max(g) AS m FROM u) AS q \
+                WHERE t.g = r.g AND r.g < q.m",
+            );
+            both.change(
+                "DELETE FROM t USING u JOIN r ON u.g = r.g WHERE t.k = u.k + 1 AND r.z > 90",
+            );
+            both.change("DELETE FROM t WHERE k > (SELECT avg(k) FROM t) AND g < 5");
+            both.change("DELETE FROM u WHERE k NOT IN (SELECT k FROM t)");
+            both.change(
+                "DELETE FROM r WHERE g IN (SELECT g FROM t) AND g IN (SELECT max(g) FROM r)",
+            );
+        }
+    });
+}
+
+#[test]
+fn changes_return_their_rows() {
+    with_room(|| {
+        let both = Both::new([hash("k"), Cut::AsItLies, Cut::Replicated]);
+        both.change(
+            "INSERT INTO t VALUES (1000, 1, 'a'), (1001, 2, 'b') RETURNING k + 1 AS next, s",
+        );
+        both.change("UPDATE t SET g = g + 1 WHERE k % 50 = 0 RETURNING k, g");
+        both.change("DELETE FROM t WHERE k IN (SELECT k FROM u WHERE n > 140) RETURNING *");
+        both.change("DELETE FROM r WHERE g > 15 RETURNING z");
+        both.change("INSERT INTO r SELECT 100 + g, z FROM r WHERE g < 2 RETURNING g, z");
+        both.change("INSERT INTO u SELECT * FROM u WHERE k < 0 RETURNING n");
+        both.change("DELETE FROM u WHERE k < 0 RETURNING n AS gone");
+        both.refuses("DELETE FROM t WHERE k = 1 RETURNING (SELECT max(n) FROM u)");
+    });
+}
+
+#[test]
+fn conflicts_are_found_where_equal_keys_are_on_one_node() {
+    with_room(|| {
+        let both = Both::new([hash("k"), Cut::AsItLies, Cut::Replicated]);
+        let make = |sql: &str, cut: &Cut| {
+            both.one.query(sql).unwrap();
+            both.session.execute(sql, cut).unwrap();
+        };
+        make("CREATE TABLE c (k INTEGER PRIMARY KEY, n INTEGER, s VARCHAR)", &hash("k"));
+        make("CREATE TABLE d (a INTEGER, b INTEGER, n INTEGER, PRIMARY KEY (a, b))", &hash("b"));
+        make("CREATE TABLE e (k INTEGER PRIMARY KEY, n INTEGER)", &Cut::Replicated);
+        make("CREATE TABLE f (k INTEGER PRIMARY KEY, n INTEGER)", &hash("n"));
+        make("CREATE TABLE h (k INTEGER PRIMARY KEY, n INTEGER UNIQUE)", &hash("k"));
+        let change = |sql: &str| {
+            both.change(sql);
+            for table in ["c", "d", "e", "f", "h"] {
+                let all = format!("SELECT * FROM {table}");
+                assert_eq!(asked(&both.session, &all), expected(&both.one, &all), "{sql}: {table}");
+            }
+        };
+        change("INSERT INTO c SELECT i, i, 'old' FROM generate_series(1, 50) AS q(i)");
+        change(
+            "INSERT INTO c SELECT i, 0, 'new' FROM generate_series(40, 60) AS q(i) \
+            ON CONFLICT DO NOTHING",
+        );
+        change(
+            "INSERT INTO c SELECT i, 7, 'new' FROM generate_series(55, 70) AS q(i) \
+            ON CONFLICT (k) DO UPDATE SET n = c.n + excluded.n, s = excluded.s WHERE c.k < 58 \
+            RETURNING k, n",
+        );
+        change("INSERT OR REPLACE INTO c VALUES (1, 100, 'one'), (200, 2, 'more')");
+        change("INSERT OR IGNORE INTO c VALUES (1, 101, 'two'), (201, 2, 'more')");
+        change("INSERT INTO d SELECT i % 5, i % 7, i FROM generate_series(1, 30) AS q(i)");
+        change("INSERT INTO d VALUES (1, 1, 5), (9, 9, 9) ON CONFLICT (a, b) DO UPDATE SET n = 0");
+        change("INSERT INTO e VALUES (1, 1), (2, 2)");
+        change("INSERT INTO e VALUES (2, 5), (3, 5) ON CONFLICT DO UPDATE SET n = excluded.n");
+        change("INSERT INTO h VALUES (1, 1) ON CONFLICT (k) DO NOTHING");
+        for sql in [
+            "INSERT INTO c VALUES (1, 1, 'x') ON CONFLICT (k) DO UPDATE SET k = 9",
+            "INSERT INTO f VALUES (1, 1) ON CONFLICT (k) DO NOTHING",
+            "INSERT INTO f VALUES (1, 1) ON CONFLICT DO NOTHING",
+            "INSERT OR REPLACE INTO f VALUES (1, 1)",
+            "INSERT INTO h VALUES (1, 1) ON CONFLICT DO NOTHING",
+            "INSERT INTO h VALUES (1, 1) ON CONFLICT (n) DO NOTHING",
+            "INSERT INTO u VALUES (1, 1, 1) ON CONFLICT DO NOTHING",
+        ] {
+            both.refuses(sql);
+        }
+    });
+}
+
+fn count(session: &Session, table: &str) -> String {
+    asked(session, &format!("SELECT count(*) FROM {table}"))[0][0].clone()
+}
+
+#[test]
+fn transactions_of_several_statements_are_all_or_nothing() {
+    with_room(|| {
+        let both = Both::new([hash("k"), hash("k"), Cut::Replicated]);
+        let (session, other) = (&both.session, both.cluster.session().unwrap());
+        let run = |sql: &str| session.query(sql).map(|rows| rows.rows_changed());
+        run("BEGIN").unwrap();
+        assert_eq!(run("DELETE FROM t WHERE k <= 100").unwrap(), Some(100));
+        assert_eq!(run("INSERT INTO u SELECT 9000 + g, g, z FROM r").unwrap(), Some(21));
+        // What it has changed is not read, and others do not see it, nor change anything.
+        assert!(matches!(run("SELECT count(*) FROM t"), Err(Error::Unsupported(_))));
+        assert_eq!(count(session, "r"), "21");
+        other.refresh().unwrap();
+        assert_eq!((count(&other, "t"), count(&other, "u")), ("600".into(), "150".into()));
+        assert!(other.query("DELETE FROM t").is_err());
+        assert!(session.refresh().is_err() && run("BEGIN").is_err());
+        run("COMMIT").unwrap();
+        assert_eq!((count(session, "t"), count(session, "u")), ("500".into(), "171".into()));
+        other.refresh().unwrap();
+        assert_eq!((count(&other, "t"), count(&other, "u")), ("500".into(), "171".into()));
+        // Nothing of what is rolled back is left.
+        session.query("BEGIN; DELETE FROM u; UPDATE t SET g = 0; ROLLBACK").unwrap();
+        session.query("INSERT INTO r VALUES (500, 1)").unwrap();
+        assert_eq!((count(session, "t"), count(session, "u")), ("500".into(), "171".into()));
+        // Nor of what has failed.
+        run("BEGIN").unwrap();
+        run("DELETE FROM t").unwrap();
+        assert!(run("INSERT INTO t SELECT 'x', 1, 's'").is_err());
+        assert!(run("SELECT count(*) FROM r").is_err());
+        assert!(run("DELETE FROM u").is_err());
+        assert!(run("COMMIT").is_err());
+        assert_eq!(count(session, "t"), "500");
+        assert!(run("COMMIT").is_err() && run("ROLLBACK").is_err());
+        // A session that ends in the middle is in nobody's way.
+        other.query("BEGIN; DELETE FROM t").unwrap();
+        drop(other);
+        run("DELETE FROM t WHERE k <= 110").unwrap();
+        assert_eq!(count(session, "t"), "490");
+        // A transaction reads the newest state.
+        let late = both.cluster.session().unwrap();
+        run("DELETE FROM t WHERE k <= 120").unwrap();
+        late.query("BEGIN").unwrap();
+        assert_eq!(count(&late, "t"), "480");
+        late.query("INSERT INTO r SELECT count(*), 0 FROM t; COMMIT").unwrap();
+        assert_eq!(asked(&late, "SELECT g FROM r WHERE z = 0 AND g > 0"), [["480"]]);
+    });
+}
+
+#[test]
+fn changes_read_the_state_that_they_change() {
+    with_room(|| {
+        let both = Both::new([hash("k"), hash("k"), Cut::Replicated]);
+        let late = both.cluster.session().unwrap();
+        both.session.query("DELETE FROM u WHERE k > 3").unwrap();
+        // This session has not seen that; its statement does.
+        let changed = late.query("DELETE FROM t WHERE k IN (SELECT k FROM u)").unwrap();
+        assert_eq!(changed.rows_changed(), Some(1));
+        let added = late.query("INSERT INTO r SELECT k, g FROM u").unwrap();
+        assert_eq!(added.rows_changed(), Some(1));
+        // Macros that hide a subquery would read the rows of one node.
+        both.session.query("CREATE MACRO most() AS (SELECT max(k) FROM t)").unwrap();
+        both.refuses("DELETE FROM t WHERE k = most()");
+    });
+}
+
+#[test]
+fn rows_are_merged_at_their_nodes() {
+    with_room(|| {
+        let cuts = [
+            [hash("k"), hash("n"), Cut::Replicated],
+            [Cut::Replicated, hash("k"), Cut::AsItLies],
+            [
+                Cut::Range { column: "k".to_string(), bounds: vec!["100".into(), "400".into()] },
+                Cut::AsItLies,
+                Cut::Replicated,
+            ],
+        ];
+        for cuts in cuts {
+            let both = Both::new(cuts);
+            both.change(
+                "MERGE INTO t USING u ON t.k = u.k WHEN MATCHED AND u.n % 2 = 0 THEN DELETE \
+                 WHEN MATCHED THEN UPDATE SET g = u.n, s = t.s || '!'",
+            );
+            both.change(
+                "MERGE INTO t AS x USING (SELECT k * 5 AS key, n FROM u) q \
+                 ON q.key = x.k AND x.g > 3 \
+                 WHEN MATCHED THEN UPDATE SET s = 'there' \
+                 WHEN NOT MATCHED THEN INSERT (k, s) VALUES (q.key, 'new ' || q.n)",
+            );
+            both.change(
+                "MERGE INTO t USING (SELECT * FROM u WHERE n < 20) AS u ON t.k = u.k \
+                 WHEN NOT MATCHED BY SOURCE AND t.k > 300 THEN DELETE",
+            );
+        }
+        let both = Both::new([hash("k"), Cut::AsItLies, Cut::Replicated]);
+        let count = count(&both.session, "t");
+        for sql in [
+            // It cannot be seen which node has the partner, or a row would be where nobody looks.
+            "MERGE INTO t USING u ON t.g = u.g WHEN MATCHED THEN DELETE",
+            "MERGE INTO t USING u ON t.k = u.k OR t.g = u.g WHEN MATCHED THEN DELETE",
+            "MERGE INTO u USING t ON u.k = t.k WHEN MATCHED THEN DELETE",
+            "MERGE INTO t USING u ON t.k = u.k WHEN NOT MATCHED THEN INSERT VALUES (9, 1, '')",
+            "MERGE INTO t USING u ON t.k = u.k WHEN MATCHED THEN UPDATE SET k = t.k + 1",
+        ] {
+            both.refuses(sql);
+        }
+        assert_eq!(self::count(&both.session, "t"), count);
+    });
+}

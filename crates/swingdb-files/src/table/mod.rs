@@ -1,0 +1,93 @@
+//! Files as tables of a query: `FROM 'file.csv'`, `read_csv('file.csv')`, `CREATE EXTERNAL TABLE`.
+//!
+//! Parquet goes through DataFusion's own scan ([`crate::parquet::table`]), which skips row groups
+//! and pages by their statistics. The other formats are read by the same code as imports, with only
+//! the columns a query asks for ([`file_table`](mod@file_table)).
+
+mod arguments;
+mod described_csv;
+mod described_parquet;
+mod file_table;
+mod listing;
+mod united;
+
+use std::sync::Arc;
+
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::DataFusionError;
+use swingdb_common::error::{Error, Result};
+
+use self::arguments::given;
+use self::file_table::one_table;
+use self::united::united;
+use crate::input::{MAX_FILES, find_read};
+use crate::options::{FileFormat, ImportOptions};
+
+/// A file, or a pattern of files, as a table: what `FROM 'file.parquet'` reads.
+pub fn file_table(path: &str) -> Result<Arc<dyn TableProvider>> {
+    file_table_with(&[path.to_string()], &ImportOptions::default())
+}
+
+/// As [`file_table`], of several files or patterns one after the other, with options.
+pub fn file_table_with(
+    paths: &[String],
+    options: &ImportOptions,
+) -> Result<Arc<dyn TableProvider>> {
+    let mut files = Vec::new();
+    for path in paths {
+        files.extend(find_read(path)?);
+        if files.len() > MAX_FILES {
+            return Err(Error::plan(format!("a table of more than {MAX_FILES} files")));
+        }
+    }
+    match options.union_by_name && files.len() > 1 {
+        true => united(files, options),
+        false => one_table(files, options, paths.join(", ")),
+    }
+}
+
+/// The table functions `read_csv`, `read_parquet`, `read_json` and `read_arrow`, those that
+/// [list files](crate::table::listing), and those that tell what is in files of
+/// [Parquet](crate::table::described_parquet) and [CSV](crate::table::described_csv).
+pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
+    let one = |name, format| -> (&'static str, Arc<dyn TableFunctionImpl>) {
+        (name, Arc::new(ReadFunction { name, format }))
+    };
+    let mut all = vec![
+        one("read_csv", FileFormat::Csv),
+        one("read_csv_auto", FileFormat::Csv),
+        one("read_parquet", FileFormat::Parquet),
+        one("parquet_scan", FileFormat::Parquet),
+        one("read_json", FileFormat::Json),
+        one("read_json_auto", FileFormat::Json),
+        one("read_ndjson", FileFormat::Json),
+        one("read_arrow", FileFormat::Arrow),
+    ];
+    all.extend(listing::functions());
+    all.extend(described_parquet::functions());
+    all.push(described_csv::function());
+    all
+}
+
+/// Whether a function of a table reads files.
+pub fn is_file_function(name: &str) -> bool {
+    functions().iter().any(|(known, _)| *known == name)
+}
+
+/// `read_x('path')`, with options `read_csv('path', delim = ';')`, which arrive as further
+/// pairs of arguments.
+#[derive(Debug)]
+struct ReadFunction {
+    name: &'static str,
+    format: FileFormat,
+}
+
+impl TableFunctionImpl for ReadFunction {
+    fn call_with_args(
+        &self,
+        args: TableFunctionArgs<'_, '_>,
+    ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
+        let (paths, options) = given(self.name, self.format, args.exprs())?;
+        file_table_with(&paths, &options).map_err(DataFusionError::from)
+    }
+}

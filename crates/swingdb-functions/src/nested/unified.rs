@@ -1,0 +1,96 @@
+//! `[a, b]` and `coalesce(a, b)` of values that the engine finds no common type for: of bytes
+//! beside a NULL without a type, and of times of day in several units.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef, TimeUnit};
+use datafusion::common::Result;
+use datafusion::functions::core::coalesce as coalesce_udf;
+use datafusion::functions_nested::make_array::make_array_udf;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+};
+
+use crate::engines_own::as_engines;
+
+/// The functions in place of the engine's.
+pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
+    let all = [make_array_udf(), coalesce_udf()];
+    all.into_iter().map(|engines| ScalarUDF::new_from_impl(OfOneType { engines }))
+}
+
+/// `[a, b]`.
+pub fn list_of(elements: Vec<Expr>) -> Expr {
+    ScalarUDF::new_from_impl(OfOneType { engines: make_array_udf() }).call(elements)
+}
+
+/// The type of the finest of times of day, where there are several types, and nothing but NULLs
+/// beside them.
+pub fn common_time(types: &[DataType]) -> Option<DataType> {
+    let mut typed = types.iter().filter(|given| !given.is_null());
+    let first = typed.next()?;
+    let (mut finest, mut differ) = (first, false);
+    for given in typed {
+        differ |= given != first;
+        if fineness(given)? > fineness(finest)? {
+            finest = given;
+        }
+    }
+    (differ && fineness(finest).is_some()).then(|| finest.clone())
+}
+
+fn fineness(given: &DataType) -> Option<u8> {
+    match given {
+        DataType::Time32(TimeUnit::Second) => Some(0),
+        DataType::Time32(TimeUnit::Millisecond) => Some(1),
+        DataType::Time64(TimeUnit::Microsecond) => Some(2),
+        DataType::Time64(TimeUnit::Nanosecond) => Some(3),
+        _ => None,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfOneType {
+    engines: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for OfOneType {
+    as_engines!();
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if let Some(common) = common_time(types) {
+            return Ok(vec![common; types.len()]);
+        }
+        let mut typed = types.iter().filter(|given| !given.is_null());
+        match typed.next() {
+            Some(first) if first.is_binary() && typed.all(|given| given == first) => {
+                Ok(vec![first.clone(); types.len()])
+            }
+            _ => self.engines.coerce_types(types),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.engines.return_field_from_args(args)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.engines.inner().simplify(args, context)
+    }
+
+    fn conditional_arguments<'a>(
+        &self,
+        args: &'a [Expr],
+    ) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.engines.conditional_arguments(args)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.engines.short_circuits()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.engines.invoke_with_args(args)
+    }
+}

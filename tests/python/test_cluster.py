@@ -1,0 +1,195 @@
+"""Sessions on a cluster, with the programs of `make cluster`."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import swingdb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pa = pytest.importorskip("pyarrow")
+#: The folder of the programs.
+PROGRAMS = os.environ.get("SWINGDB_CLUSTER_PROGRAMS")
+needs_programs = pytest.mark.skipif(PROGRAMS is None, reason="$SWINGDB_CLUSTER_PROGRAMS")
+
+
+class Node:
+    def __init__(self, home: Path) -> None:
+        assert PROGRAMS is not None
+        home.mkdir()
+        command = [f"{PROGRAMS}/swingdb-node", "--listen", "127.0.0.1:0", "--write", "shard"]
+        self.process = subprocess.Popen([*command, "--home", str(home)], stdout=subprocess.PIPE)
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().decode().split()[-1]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[list[Node]]:
+    started = [Node(tmp_path / name) for name in ("a", "b")]
+    yield started
+    for node in started:
+        node.kill()
+
+
+@pytest.fixture
+def session(nodes: list[Node]) -> Iterator[swingdb.Cluster]:
+    with opened(nodes) as session:
+        yield session
+
+
+def opened(nodes: list[Node]) -> swingdb.Cluster:
+    places = [f"{node.address}/shard" for node in nodes]
+    return swingdb.cluster(places, program=f"{PROGRAMS}/swingdb-cluster")
+
+
+ROWS = "SELECT i AS k, 'row ' || i::VARCHAR AS s FROM generate_series(1, 10000) AS g(i)"
+
+
+@needs_programs
+def test_results_are_arrow(session: swingdb.Cluster) -> None:
+    made = session.query(f"CREATE TABLE t AS {ROWS}", cut="hash:k")
+    assert made.rows_changed == 10_000
+    with pytest.raises(swingdb.InterfaceError):
+        made.arrow()
+    table = session.query("SELECT * FROM t ORDER BY k").arrow()
+    assert table.num_rows == 10_000
+    assert table["s"][0].as_py() == "row 1"
+    assert pa.table(session.query("SELECT count(*) AS c FROM t")).to_pydict() == {"c": [10_000]}
+    assert session.query("SELECT max(k), min(s) FROM t").fetchall() == [(10_000, "row 1")]
+    assert session.query("SELECT max(k) FROM t").fetchone() == (10_000,)
+    assert sum(len(batch) for batch in session.query("SELECT * FROM t")) == 10_000
+
+
+@needs_programs
+def test_statements_have_parameters(session: swingdb.Cluster) -> None:
+    session.query("CREATE TABLE t (k BIGINT, s VARCHAR, d DATE)", cut="hash:k")
+    day = datetime.date(2024, 5, 6)
+    assert session.query("INSERT INTO t VALUES (?, ?, ?)", (1, "it's", day)).rows_changed == 1
+    assert session.query("INSERT INTO t VALUES ($1, $2, $2)", [2, None]).rows_changed == 1
+    rows = session.query("SELECT s, d FROM t WHERE d = $1 AND k < $2", [day, 5]).fetchall()
+    assert rows == [("it's", day)]
+    with pytest.raises(swingdb.InterfaceError, match="parameter 2"):
+        session.query("SELECT ?, ?", [1, object()])
+
+
+@needs_programs
+def test_a_result_that_is_not_read_to_its_end_is_in_nobodys_way(session: swingdb.Cluster) -> None:
+    session.query(f"CREATE TABLE t AS {ROWS}", cut="hash:k")
+    half = session.query("SELECT * FROM t")
+    first = next(iter(half))
+    assert session.query("SELECT count(*) FROM t").fetchone() == (10_000,)
+    assert len(first) + sum(len(batch) for batch in half) == 10_000
+
+
+@needs_programs
+def test_states_stay_until_refresh(nodes: list[Node], session: swingdb.Cluster) -> None:
+    session.query("CREATE TABLE t AS SELECT 1 AS a")
+    with opened(nodes) as other:
+        other.query("INSERT INTO t VALUES (2)")
+        assert session.query("SELECT count(*) FROM t").fetchone() == (1,)
+        session.refresh()
+        assert session.query("SELECT count(*) FROM t").fetchone() == (2,)
+        session.recover()
+
+
+@needs_programs
+def test_errors_are_exceptions_of_their_kind(nodes: list[Node], session: swingdb.Cluster) -> None:
+    session.query(f"CREATE TABLE t AS {ROWS}", cut="hash:k")
+    with pytest.raises(swingdb.NotFoundError):
+        session.query("SELECT * FROM missing")
+    with pytest.raises(swingdb.ParseError):
+        session.query("SELEC 1")
+    with pytest.raises(swingdb.NotSupportedError):
+        session.query("ATTACH 'x'")
+    with pytest.raises(swingdb.InterfaceError, match="hash:COLUMN"):
+        session.query("CREATE TABLE u (a INTEGER)", cut="modulo:a")
+    nodes[1].kill()
+    with pytest.raises(swingdb.NodeLostError) as lost:
+        session.query("SELECT sum(k) FROM t WHERE k > 0").arrow()
+    assert lost.value.node == nodes[1].address
+    assert isinstance(lost.value, swingdb.ClusterError)
+    with pytest.raises(swingdb.NodeLostError):
+        opened(nodes)
+    session.close()
+    with pytest.raises(swingdb.ClosedError):
+        session.query("SELECT 1")
+    assert "closed" in repr(session)
+
+
+@needs_programs
+def test_nodes_come_and_go(nodes: list[Node], session: swingdb.Cluster, tmp_path: Path) -> None:
+    session.query(f"CREATE TABLE t AS {ROWS}", cut="hash:k")
+    third = Node(tmp_path / "c")
+    try:
+        places = [f"{node.address}/shard" for node in [*nodes, third]]
+        session.resize(places)
+        assert session.query("SELECT count(*), max(s) FROM t").fetchone() == (10_000, "row 9999")
+        assert session.nodes == places
+        with pytest.raises(swingdb.ClusterError, match="number 1 of 3"):
+            opened(nodes)
+    finally:
+        third.kill()
+
+
+@needs_programs
+def test_a_program_that_is_killed_is_an_error(session: swingdb.Cluster) -> None:
+    session._pipe._process.kill()
+    with pytest.raises(swingdb.ClusterError, match="has ended"):
+        session.query("SELECT 1").arrow()
+
+
+def test_a_program_that_is_not_installed_is_named() -> None:
+    with pytest.raises(swingdb.NotFoundError, match="make cluster"):
+        swingdb.cluster(["127.0.0.1:1/x"], program="/no/such/program")
+    with pytest.raises(swingdb.InterfaceError):
+        swingdb.cluster("127.0.0.1:1/x")
+
+
+def test_import_starts_nothing() -> None:
+    code = "import sys, swingdb; sys.exit('swingdb._cluster' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@needs_programs
+def test_the_shell_has_a_session(nodes: list[Node], tmp_path: Path) -> None:
+    program = os.environ.get("SWINGDB_BIN")
+    if program is None:
+        pytest.skip("SWINGDB_BIN names no built command line (make test-cluster sets it)")
+    file = tmp_path / "nodes"
+    file.write_text("".join(f"{node.address}/shard\n" for node in nodes))
+    command = [program, "--cluster", str(file), "--mode", "csv"]
+    paths = {**os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
+
+    def said(*arguments: str, text: str = "") -> str:
+        done = subprocess.run(
+            [*command, *arguments], input=text, capture_output=True, text=True, env=paths
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert said("-c", ".cut hash:k", "-c", f"CREATE TABLE t AS {ROWS}") == ""
+    script = "SELECT count(*) AS n FROM t;\nSELECT max(k) AS m FROM t"
+    assert said(text=script) == "n\n10000\nm\n10000\n"
+    assert said("--command=-- a comment first\nSELECT 1 AS a") == "a\n1\n"
+    done = subprocess.run([*command, "taxi"], capture_output=True, text=True)
+    assert done.returncode == 2
+    done = subprocess.run([*command, "ls"], capture_output=True, text=True)
+    assert done.returncode == 2
+    # Without the program, an error says how to get it.
+    done = subprocess.run(command, capture_output=True, text=True, env={"PATH": str(tmp_path)})
+    assert done.returncode == 1 and "make cluster" in done.stderr, done.stderr
