@@ -232,6 +232,15 @@ impl Child {
         // SAFETY: the process was made by this test and not yet waited for.
         assert_eq!(unsafe { libc::kill(self.0, number) }, 0);
     }
+    /// Stops all its threads. The signal alone lets them go on until one of them, which may wait
+    /// for a processor, takes it.
+    fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        let mut status = 0;
+        // SAFETY: waits for the child made above, which is not waited for elsewhere.
+        let stopped = unsafe { libc::waitpid(self.0, &mut status, libc::WUNTRACED) };
+        assert!(stopped == self.0 && libc::WIFSTOPPED(status), "{stopped} {status}");
+    }
 }
 
 impl Drop for Child {
@@ -341,10 +350,10 @@ fn busy_and_dead_owners_leave_their_last_state() {
         assert!(now >= last && Instant::now() < deadline, "{now} after {last}, {hooks} hooks");
         (last, hooks) = (now, hooks + 1);
     }
-    owner.signal(libc::SIGSTOP);
+    owner.stop();
     let before = Instant::now();
     let options = HookOptions { patience: Duration::from_millis(50), ..Default::default() };
-    // It may have answered once more before it stopped.
+    // What it had answered when it stopped may still be read.
     let mut late = (0..20).map(|_| h.ns.hook_live_with(&name("a"), options));
     assert!(late.any(|l| matches!(l, Err(HookError::NotFresh { why: NotFresh::Late, .. }))));
     let stopped = hook_last(&h, "a");
@@ -456,7 +465,7 @@ fn a_state_comes_to_the_addresses_of_its_owner() {
         }
     }
     // It does not answer any more, and then is gone.
-    owner.signal(libc::SIGSTOP);
+    owner.stop();
     assert!(hook("a").is_at_origin());
     drop(owner);
     assert!(hook("a").is_at_origin() && hook("b").is_at_origin());
