@@ -95,8 +95,9 @@ int swing_heap_open(const char *directory, const swing_heap_config *config, swin
 
 /* With SWING_HEAP_PERSISTENT the directory holds the heap, and no other. A directory without one
  * gets an empty one. Another process that has it open is SWING_E_BUSY, damaged files are
- * SWING_E_CORRUPT. What the newest flush made durable is there again; `progress`, unless it is
- * NULL, is told meanwhile how many of all entries of the object table have been read. */
+ * SWING_E_CORRUPT; files of something else, or of another version, are SWING_E_ARGUMENT. What the
+ * newest flush made durable is there again; `progress`, unless it is NULL, is told meanwhile how
+ * many of all entries of the object table have been read. */
 typedef void (*swing_heap_progress)(uint64_t done, uint64_t all, void *argument);
 int swing_heap_open_with(const char *directory, const swing_heap_config *config,
                          swing_heap_progress progress, void *argument, swing_heap **out);

@@ -72,6 +72,65 @@ def test_values_are_compared_as_if_they_were_written(text: str, values: list[obj
                 assert answer(con, text, given) == answer(fresh, text, given), (turn, value)
 
 
+#: Texts that values are written into: some have a plan that is kept for others, and some have none.
+TEXTS = [
+    "SELECT * FROM t WHERE id = {}",
+    "SELECT id, name, price FROM t WHERE small = {} AND id > {} ORDER BY 1",
+    "SELECT id FROM t WHERE name = {}",
+    "SELECT id, day FROM t WHERE day = {}",
+    "SELECT count(*) FROM t WHERE amount = {} OR price = {}",
+    "SELECT id = {} FROM t WHERE id < {} ORDER BY id LIMIT 3",
+    "SELECT id AS n FROM t WHERE id >= {} AND {} > id ORDER BY n DESC LIMIT 2;",
+    "SELECT count(*) FILTER (WHERE id > {}), max(name) FROM t WHERE id < {}",
+    "SELECT name, count(*) FROM t WHERE id > {} GROUP BY name HAVING count(*) > {} ORDER BY 1",
+    "SELECT id FROM (SELECT id, small FROM t WHERE id > {}) WHERE small = {} ORDER BY id LIMIT 4",
+    "SELECT a.id FROM t AS a JOIN t AS b ON a.id = b.id WHERE a.medium = {} ORDER BY 1",
+    "SELECT id FROM t WHERE CASE WHEN small = {} THEN true ELSE id = {} END ORDER BY 1 LIMIT 5",
+    "SELECT id FROM t WHERE id = {} AND name IN (SELECT name FROM t WHERE small = {})",
+    "SELECT sum(id) OVER () FROM t WHERE medium <= {} LIMIT 2",
+]
+WRITTEN = ["7", "0", "2999", "'name 3'", "'7'", "128", "9223372036854775807", "2.5", "-3", "NULL"]
+
+
+def described(con: swingdb.Connection, text: str) -> object:
+    """The columns and rows of a query, or its error."""
+    try:
+        result = con.execute(text)
+        return repr([result.description, result.fetchall()])
+    except swingdb.Error as error:
+        return f"{type(error)} {error}"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_values_that_are_written_into_texts(text: str) -> None:
+    con = swingdb.connect("repeated")
+    con.execute(TABLE)
+    for turn in range(3):
+        if turn == 2:
+            con.execute("DELETE FROM t WHERE id % 3 = 1; INSERT INTO t SELECT * FROM t LIMIT 20")
+        for first in WRITTEN:
+            for second in WRITTEN[:5]:
+                written = text.format(first, second)
+                with swingdb.connect("repeated") as fresh:
+                    assert described(con, written) == described(fresh, written), (turn, written)
+
+
+def test_a_plan_kept_for_other_values_sees_variables_and_changes(con: swingdb.Connection) -> None:
+    con.execute("CREATE TABLE t AS SELECT range AS id, range * 2 AS n FROM range(100)")
+    for number in range(5):
+        assert con.sql(f"SELECT n FROM t WHERE id = {number}").fetchall() == [(number * 2,)]
+    con.execute("UPDATE t SET n = -1 WHERE id = 7")
+    assert con.sql("SELECT n FROM t WHERE id = 7").fetchall() == [(-1,)]
+    con.execute("ALTER TABLE t RENAME TO u")
+    t = [{"id": 7, "n": 70}]
+    assert con.sql("SELECT n FROM t WHERE id = 7").fetchall() == [(70,)]
+    assert t[0]["n"] == 70
+    con.execute("CREATE VIEW t AS SELECT id, n + 1 AS n FROM u")
+    for number in (7, 8, 9):
+        expected = 0 if number == 7 else number * 2 + 1
+        assert con.sql(f"SELECT n FROM t WHERE id = {number}").fetchall() == [(expected,)]
+
+
 def test_prepared_queries_of_random_values(con: swingdb.Connection) -> None:
     con.execute(TABLE)
     con.execute("PREPARE one AS SELECT name, medium FROM t WHERE id = $1 AND small >= $2")

@@ -137,7 +137,7 @@ impl From<HeapError> for Failure {
                 OpenError::InUse { .. } => Code::Busy,
                 OpenError::Io(e) if e.cause.is_full() => Code::DiskFull,
                 OpenError::Io(_) | OpenError::ForeignDirectory { .. } => Code::Io,
-                OpenError::Options(_) => Code::Argument,
+                OpenError::Options(_) | OpenError::Version { .. } => Code::Argument,
                 _ => Code::Corrupt,
             },
             HeapError::Table(ReadError::Io(_)) => Code::Io,
@@ -152,7 +152,7 @@ impl From<HeapError> for Failure {
                 _ => Code::Io,
             },
             HeapError::OwnerGone { .. } => Code::NotFound,
-            HeapError::NoHeap(_) | HeapError::NotAHeap { .. } => Code::Corrupt,
+            HeapError::NoHeap(_) => Code::Corrupt,
             HeapError::Writing { .. } => Code::Busy,
             HeapError::Flush(e) => match e {
                 CommitError::Full(_) => Code::DiskFull,

@@ -51,6 +51,7 @@ use crate::optimize::rule::{Guarded, OwnRule, Rule};
 use crate::optimize::steps::in_steps;
 use crate::optimize::turns::{Pass, Turn, in_turn};
 use crate::optimize::unseen_order::UNSEEN_ORDER;
+use crate::optimize::where_true::WHERE_TRUE;
 use crate::physical::aggregate_statistics::FromStatistics;
 use crate::physical::beside_scan::BesideScan;
 use crate::physical::dynamic_filters::HandDown;
@@ -412,6 +413,11 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         file: "optimize/literals_right",
         why: "The push-down keeps the weaker of two bounds if a literal is on the left.",
         turn: Turn::Before(&["push_down_filter"], || Arc::new(LITERALS_RIGHT)),
+    },
+    Pass {
+        file: "optimize/where_true",
+        why: "Conditions of filters lose their NULLs before scans look for bounds in them.",
+        turn: Turn::Before(&["push_down_filter"], || Arc::new(WHERE_TRUE)),
     },
     Pass {
         file: "optimize/conditions_down",

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::ast::build;
 use crate::ast::build::is_named;
-use crate::ast::walk::walk_mut;
+use crate::ast::walk::{rewrite_own_exprs, walk_mut};
 
 /// The functions.
 const SERIES: [&str; 3] = ["range", "generate_series", UNNEST];
@@ -137,6 +137,37 @@ fn without_lateral(factor: &mut TableFactor) {
             with_ordinality: false,
         };
     }
+}
+
+/// `range(t.n)`, which depends on the rows before it, is `unnest(range(t.n))`.
+fn as_list(factor: &mut TableFactor) {
+    let Some(function) = series(factor).filter(|function| *function != UNNEST) else { return };
+    let TableFactor::Table { alias, args: Some(args), with_ordinality: false, .. } = factor else {
+        return;
+    };
+    let positional = |arg: &FunctionArg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    };
+    let Some(args) = args.args.iter().map(positional).collect::<Option<Vec<_>>>() else { return };
+    if args.iter().any(names_columns) {
+        *factor = TableFactor::UNNEST {
+            array_exprs: vec![build::call(function, args)],
+            alias: alias.take(),
+            with_offset: false,
+            with_offset_alias: None,
+            with_ordinality: false,
+        };
+    }
+}
+
+/// Whether a column is named outside of queries of its own.
+fn names_columns(expr: &Expr) -> bool {
+    let mut found = false;
+    rewrite_own_exprs(&mut expr.clone(), &mut |part| {
+        found |= matches!(part, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    });
+    found
 }
 
 /// The function of a relation that is a series.
@@ -278,6 +309,7 @@ impl VisitorMut for Namer {
                 let column = TableAliasColumnDef { name: alias.name.clone(), data_type: None };
                 alias.columns.push(column);
             }
+            as_list(factor);
         }
         ControlFlow::Continue(())
     }
@@ -297,6 +329,10 @@ mod tests {
             ("SELECT i FROM Range(3) AS i", "SELECT i FROM Range(3) AS i (i)"),
             ("SELECT i FROM range(3) AS t (i)", "SELECT i FROM range(3) AS t (i)"),
             ("SELECT range(3) FROM range", "SELECT range(3) FROM range"),
+            (
+                "SELECT * FROM t, range(t.n, $1) AS i",
+                "SELECT * FROM t, UNNEST(range(t.n, $1)) AS i (i)",
+            ),
             ("SELECT * FROM unnest(l) AS u", "SELECT * FROM UNNEST(l) AS u (u)"),
             ("SELECT x.range FROM range(3) x", "SELECT x.x AS range FROM range(3) x (x)"),
             (

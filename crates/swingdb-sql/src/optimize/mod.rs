@@ -18,6 +18,7 @@ pub(crate) mod rule;
 pub(crate) mod steps;
 pub(crate) mod turns;
 pub(crate) mod unseen_order;
+pub(crate) mod where_true;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, internal_err};

@@ -5,7 +5,7 @@
 //! before it by our own parsers for statements that only this database has ([`macros`],
 //! [`sequences`], [`types`], [`backup`], [`copy`]). Clauses that no later stage implements are
 //! refused at once ([`clauses`], [`refused`]). Who only needs to know where a statement ends asks
-//! the [`cutter`].
+//! the [`cutter`]; who keeps plans asks for a [`template`].
 //!
 //! This stage sees one text. It knows no catalog and no session.
 
@@ -37,6 +37,7 @@ pub mod relation_statements;
 pub(crate) mod sequences;
 pub(crate) mod star_patterns;
 pub mod statement;
+pub mod template;
 pub mod tokens;
 pub(crate) mod types;
 pub(crate) mod using_sample;

@@ -88,6 +88,11 @@ impl Params {
         self.positional.iter().map(ScalarValue::data_type).collect()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.positional.is_empty() && self.named.is_empty()
+    }
+
     /// All values, the first being `$1`'s.
     pub(crate) fn values(&self) -> &[ScalarValue] {
         &self.positional

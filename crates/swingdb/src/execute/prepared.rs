@@ -108,7 +108,8 @@ fn execute(
         return Ok(rows);
     }
     let values = values.in_numbering(&numbering)?;
-    execute_kept(session, statement, &values, Some(Keep { source, numbering }))
+    let keep = Keep { source, numbering, template: None };
+    execute_kept(session, statement, &values, Some(keep))
 }
 
 /// The values of the expressions of an EXECUTE.

@@ -18,6 +18,7 @@ use swingdb_sql::scan::named::{with_names, with_tables};
 use swingdb_sql::scan::source::rows_to_scan;
 use swingdb_sql::text::parameters::{Numbering, Params};
 use swingdb_sql::text::parser::parse_query;
+use swingdb_sql::text::template::Template;
 use swingdb_store::Catalog;
 
 use crate::session::Session;
@@ -45,10 +46,12 @@ pub(crate) fn start(
 pub(crate) struct Keep {
     pub(crate) source: Source,
     pub(crate) numbering: Numbering,
+    /// What texts with other values have in common with this one.
+    pub(crate) template: Option<Template>,
 }
 
 /// Keeps the plan of a query that ran under these conditions, if it comes again and depends on
-/// nothing else.
+/// nothing else; and that of its template.
 pub(crate) fn keep(
     session: &Session,
     keep: Keep,
@@ -57,30 +60,86 @@ pub(crate) fn keep(
     plan: &LogicalPlan,
     catalog: &Catalog,
 ) -> Result<()> {
-    let Keep { source, numbering } = keep;
-    if catalog.definitions() != conditions.definitions || !session.plans.lock().wants(&source) {
+    let Keep { source, numbering, template } = keep;
+    let (wants, template) = {
+        let mut plans = session.plans.lock();
+        (plans.wants(&source), template.filter(|template| plans.wants_template(template)))
+    };
+    if catalog.definitions() != conditions.definitions || !(wants || template.is_some()) {
         return Ok(());
     }
     if is_volatile(plan)? {
         return Ok(());
     }
-    if let Some(named) = with_names(plan.clone(), catalog)? {
+    let Some(named) = with_names(plan.clone(), catalog)? else { return Ok(()) };
+    if wants {
         let optimized = optimized(session.engine()?.as_ref(), &named);
         let (types, plan) = (params.types(), named);
         let kept = KeptPlan { source, numbering, types, conditions, plan, optimized };
         session.plans.lock().keep(kept);
     }
+    if let Some(template) = template {
+        // It may be no statement that has a plan by itself.
+        match of_template(session, &template, conditions, catalog).unwrap_or_default() {
+            Some(kept) => session.plans.lock().keep(kept),
+            None => session.plans.lock().refuse_template(&template),
+        }
+    }
     Ok(())
 }
 
-/// Whether there is a plan for a text.
+/// The plan of a template, if the optimizer need not know its values.
+fn of_template(
+    session: &Session,
+    template: &Template,
+    conditions: Conditions,
+    catalog: &Catalog,
+) -> Result<Option<KeptPlan>> {
+    let mut statement = parse_query(&template.text)?;
+    let (view, engine) = (session.view()?, session.engine()?);
+    let planner = Planner::of_session(session, &view, &engine).with_params(&template.params);
+    planner.prepare(&mut statement)?;
+    let plan = planner.plan_for(statement)?;
+    if !planner.is_repeatable() {
+        return Ok(None);
+    }
+    let Some(plan) = with_names(plan, catalog)? else { return Ok(None) };
+    let Some(optimized) = optimized(engine.as_ref(), &plan) else { return Ok(None) };
+    let types = template.params.types();
+    // A condition that the optimizer has left out may be one that fails with its value.
+    if optimized.get_parameter_names()?.len() != types.len() {
+        return Ok(None);
+    }
+    let numbering = Numbering { count: types.len(), names: Vec::new() };
+    let (source, optimized) = (Source::Text(template.text.clone()), Some(optimized));
+    Ok(Some(KeptPlan { source, numbering, types, conditions, plan, optimized }))
+}
+
+/// Whether there is a plan for a text, or for its template.
 pub(crate) fn is_kept(session: &Session, sql: &str) -> bool {
-    let plans = session.plans.lock();
-    if plans.is_empty() {
+    let Some(conditions) = session.conditions() else { return false };
+    let knows = |source: &Source| session.plans.lock().knows(source, conditions);
+    if session.plans.lock().is_empty() {
         return false;
     }
-    let (source, conditions) = (Source::of_text(sql), session.conditions());
-    source.zip(conditions).is_some_and(|(source, conditions)| plans.knows(&source, conditions))
+    Source::of_text(sql).is_some_and(|source| knows(&source))
+        || Template::of(sql).is_some_and(|template| knows(&Source::Text(template.text)))
+}
+
+/// Runs a query again that came before with other values in its text.
+pub(crate) fn again_by_template(
+    session: &Session,
+    template: &Template,
+) -> Result<Option<QueryResult>> {
+    if session.plans.lock().is_empty() {
+        return Ok(None);
+    }
+    let source = Source::Text(template.text.clone());
+    let Some(again) = Again::find(session, &source, &template.params)? else { return Ok(None) };
+    let zone = Zone::of(again.engine.config_options());
+    // As it was written, it may compare with values of another type than these parameters.
+    let Some(started) = again.start_optimized(session)? else { return Ok(None) };
+    Ok(Some(started.rows().in_zone(zone)))
 }
 
 /// Runs a query again whose plan was kept.
@@ -91,11 +150,7 @@ pub(crate) fn again(
 ) -> Result<Option<QueryResult>> {
     let Some(again) = Again::find(session, source, params)? else { return Ok(None) };
     let zone = Zone::of(again.engine.config_options());
-    let rows = match again.start(session)? {
-        Started::Here(stream) => QueryResult::computed_here(stream, "SELECT"),
-        Started::Tasks(stream) => QueryResult::stream(stream, "SELECT"),
-    };
-    Ok(Some(rows.in_zone(zone)))
+    Ok(Some(again.start(session)?.rows().in_zone(zone)))
 }
 
 /// The rows that a statement changes: those of a query, planned as the last time if it came before.
@@ -125,7 +180,7 @@ pub(crate) fn rows_of_change(
         && view.extra.is_empty()
     {
         let numbering = Numbering { count: params.types().len(), names: Vec::new() };
-        let of = Keep { source, numbering };
+        let of = Keep { source, numbering, template: None };
         keep(session, of, params, conditions, &plan, &view.main.catalog)?;
     }
     Ok(Box::new(session.run(with_values(plan, params)?)?))
@@ -145,6 +200,15 @@ enum Started {
     Tasks(BatchStream),
 }
 
+impl Started {
+    fn rows(self) -> QueryResult {
+        match self {
+            Self::Here(stream) => QueryResult::computed_here(stream, "SELECT"),
+            Self::Tasks(stream) => QueryResult::stream(stream, "SELECT"),
+        }
+    }
+}
+
 impl Again {
     fn find(session: &Session, source: &Source, params: &Params) -> Result<Option<Self>> {
         let Some(conditions) = session.conditions() else { return Ok(None) };
@@ -157,15 +221,20 @@ impl Again {
     }
 
     fn start(self, session: &Session) -> Result<Started> {
-        let Self { engine, catalog, kept, params } = self;
-        if let Some(plan) = kept.optimized
-            && let Some(plan) = bound(with_tables(plan, &catalog)?, &params)?
-            && let Some(rows) = start_optimized(session, &engine, &plan)?
-        {
-            return Ok(rows);
+        if let Some(started) = self.start_optimized(session)? {
+            return Ok(started);
         }
-        let plan = with_values(with_tables(kept.plan, &catalog)?, &params)?;
+        let plan = with_values(with_tables(self.kept.plan, &self.catalog)?, &self.params)?;
         session.run(plan).map(Started::Tasks)
+    }
+
+    /// Starts the optimized plan; `None`: there is none for these values.
+    fn start_optimized(&self, session: &Session) -> Result<Option<Started>> {
+        let Some(plan) = self.kept.optimized.clone() else { return Ok(None) };
+        match bound(with_tables(plan, &self.catalog)?, &self.params)? {
+            Some(plan) => start_optimized(session, &self.engine, &plan),
+            None => Ok(None),
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use swingdb_sql::planner::{Planner, with_values};
 use swingdb_sql::text::parameters::Params;
 use swingdb_sql::text::parser::{parse, parse_lines};
 use swingdb_sql::text::statement::{Own, Parsed, Statements, number_all};
+use swingdb_sql::text::template::Template;
 use swingdb_sql::text::{depth, refused, relation_statements};
 
 use crate::database::Database;
@@ -77,6 +78,12 @@ pub(crate) fn execute_all(
     {
         return Ok(rows);
     }
+    let template = if params.is_empty() { Template::of(sql) } else { None };
+    if let Some(template) = &template
+        && let Some(rows) = query::again_by_template(session, template)?
+    {
+        return Ok(rows);
+    }
     // Held until the statements have run: their trees and plans live as long.
     let _text = text_memory::for_text(sql, session)?;
     let mut statements = match session.take_parsed(sql) {
@@ -91,7 +98,7 @@ pub(crate) fn execute_all(
     if statements.is_empty() {
         return match last {
             Parsed::Sql(statement) => {
-                let keep = source.map(|source| Keep { source, numbering });
+                let keep = source.map(|source| Keep { source, numbering, template });
                 execute_kept(session, *statement, &params, keep)
             }
             other => execute(session, other, &params),

@@ -9,7 +9,8 @@
 //! memory of old ones is free.
 //!
 //! A text is kept when it comes for the second time: most never do. UPDATE and DELETE find their
-//! rows by a query, whose plan is kept in the same way.
+//! rows by a query, whose plan is kept in the same way. So is that of a text's
+//! [template](swingdb_sql::text::template), where it does not depend on the values.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -17,12 +18,13 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_sql::text::parameters::{Numbering, Params};
+use swingdb_sql::text::template::Template;
 
 /// Plans of a session.
 const MAX_PLANS: usize = 64;
 /// Longest text whose plan is kept, in bytes: a plan takes some hundred times as much memory.
 const MAX_TEXT: usize = 4 << 10;
-/// Texts that came once and are looked out for.
+/// Texts that are looked out for.
 const MAX_SEEN: usize = 256;
 
 /// What a plan was made of.
@@ -73,13 +75,37 @@ pub(crate) struct Conditions {
     pub(crate) session: u64,
 }
 
+/// Hashes of the last texts.
+#[derive(Default)]
+struct LastTexts {
+    hashes: Vec<u64>,
+    oldest: usize,
+}
+
+impl LastTexts {
+    fn has(&self, hash: u64) -> bool {
+        self.hashes.contains(&hash)
+    }
+
+    /// Adds one, in place of the oldest.
+    fn add(&mut self, hash: u64) {
+        if self.hashes.len() < MAX_SEEN {
+            self.hashes.push(hash);
+        } else {
+            self.hashes[self.oldest] = hash;
+            self.oldest = (self.oldest + 1) % MAX_SEEN;
+        }
+    }
+}
+
 /// The plans of a session, that used last at the end.
 #[derive(Default)]
 pub(crate) struct PlanCache {
     plans: Vec<KeptPlan>,
-    /// Hashes of texts that came once, in a ring.
-    seen: Vec<u64>,
-    next_seen: usize,
+    /// Texts that came once.
+    seen: LastTexts,
+    /// Templates whose plans depend on their values.
+    unfit: LastTexts,
     hashes: RandomState,
 }
 
@@ -91,16 +117,22 @@ impl PlanCache {
             Source::Prepared(_, len) => return *len <= MAX_TEXT,
         };
         let hash = self.hashes.hash_one(text);
-        if self.seen.contains(&hash) {
-            return true;
+        let again = self.seen.has(hash);
+        if !again {
+            self.seen.add(hash);
         }
-        if self.seen.len() < MAX_SEEN {
-            self.seen.push(hash);
-        } else {
-            self.seen[self.next_seen] = hash;
-            self.next_seen = (self.next_seen + 1) % MAX_SEEN;
-        }
-        false
+        again
+    }
+
+    /// Whether the plan of a template is to be made.
+    pub(crate) fn wants_template(&mut self, template: &Template) -> bool {
+        let source = Source::Text(template.text.clone());
+        !self.unfit.has(self.hashes.hash_one(&template.text)) && self.wants(&source)
+    }
+
+    /// No plan of the template is right for all values.
+    pub(crate) fn refuse_template(&mut self, template: &Template) {
+        self.unfit.add(self.hashes.hash_one(&template.text));
     }
 
     /// Keeps a plan, in place of the one used longest ago.
