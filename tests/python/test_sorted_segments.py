@@ -78,6 +78,11 @@ def test_a_search_is_shown(con):
     assert ", rows=1," in scan("k = 250000")
     assert ", rows=150000," in scan("k >= 50000 AND k < 200000")
     assert ", rows=" not in scan("n = 5")
+    # Of a condition only truth counts: NULL in a list, or beside it, hides no bound.
+    assert ", rows=1," in scan("k IN (250000, NULL)")
+    assert ", rows=1," in scan("(k = 250000 OR NULL) AND n < 10")
+    assert con.execute("SELECT k FROM t WHERE k IN (3, NULL)").fetchall() == [(3,)]
+    assert con.execute("SELECT k FROM t WHERE k NOT IN (3, NULL)").fetchall() == []
     con.execute("UPDATE t SET k = 7 WHERE k = 250000")
     assert con.execute("SELECT k, n FROM t WHERE k = 7 ORDER BY n").fetchall() == [(7, 0), (7, 7)]
     assert con.execute("SELECT count(*) FROM t WHERE k = 250000").fetchone() == (0,)

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, OneOrManyWithParens, Query, Select, SelectItem,
-    SetExpr, Statement, TableAliasColumnDef, TableFactor, VisitorMut,
+    SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, VisitorMut,
 };
 
 use crate::ast::build;
@@ -123,20 +123,22 @@ fn last_name(expr: &Expr) -> Option<&Ident> {
     }
 }
 
-/// `LATERAL unnest(t.l)` is `unnest(t.l)`, which sees what is before it as it is.
+/// `LATERAL unnest(t.l)` is `unnest(t.l)`, which sees what is before it as it is, and
+/// `LATERAL range(t.n)` is `unnest(range(t.n))`.
 fn without_lateral(factor: &mut TableFactor) {
-    if let TableFactor::Function { name, args, alias, with_ordinality: false, .. } = factor
-        && is_named(name, UNNEST)
-        && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))] = args.as_mut_slice()
-    {
-        *factor = TableFactor::UNNEST {
-            array_exprs: vec![std::mem::replace(list, build::null())],
-            alias: alias.take(),
-            with_offset: false,
-            with_offset_alias: None,
-            with_ordinality: false,
-        };
-    }
+    let TableFactor::Function { name, args, alias, with_ordinality: false, .. } = factor else {
+        return;
+    };
+    let Some(function) = SERIES.into_iter().find(|function| is_named(name, function)) else {
+        return;
+    };
+    let Some(mut args) = positional(args) else { return };
+    let list = match (function, args.len()) {
+        (UNNEST, 1) => args.remove(0),
+        (UNNEST, _) => return,
+        _ => build::call(function, args),
+    };
+    *factor = elements(list, alias.take());
 }
 
 /// `range(t.n)`, which depends on the rows before it, is `unnest(range(t.n))`.
@@ -145,19 +147,28 @@ fn as_list(factor: &mut TableFactor) {
     let TableFactor::Table { alias, args: Some(args), with_ordinality: false, .. } = factor else {
         return;
     };
-    let positional = |arg: &FunctionArg| match arg {
+    if let Some(args) = positional(&args.args).filter(|args| args.iter().any(names_columns)) {
+        *factor = elements(build::call(function, args), alias.take());
+    }
+}
+
+/// The arguments of a call, if none has a name.
+fn positional(args: &[FunctionArg]) -> Option<Vec<Expr>> {
+    let expr = |arg: &FunctionArg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
         _ => None,
     };
-    let Some(args) = args.args.iter().map(positional).collect::<Option<Vec<_>>>() else { return };
-    if args.iter().any(names_columns) {
-        *factor = TableFactor::UNNEST {
-            array_exprs: vec![build::call(function, args)],
-            alias: alias.take(),
-            with_offset: false,
-            with_offset_alias: None,
-            with_ordinality: false,
-        };
+    args.iter().map(expr).collect()
+}
+
+/// The relation of a list's elements.
+fn elements(list: Expr, alias: Option<TableAlias>) -> TableFactor {
+    TableFactor::UNNEST {
+        array_exprs: vec![list],
+        alias,
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
     }
 }
 
@@ -332,6 +343,10 @@ mod tests {
             (
                 "SELECT * FROM t, range(t.n, $1) AS i",
                 "SELECT * FROM t, UNNEST(range(t.n, $1)) AS i (i)",
+            ),
+            (
+                "SELECT * FROM t LEFT JOIN LATERAL range(t.n) AS i ON true",
+                "SELECT * FROM t LEFT JOIN UNNEST(range(t.n)) AS i (i) ON true",
             ),
             ("SELECT * FROM unnest(l) AS u", "SELECT * FROM UNNEST(l) AS u (u)"),
             ("SELECT x.range FROM range(3) x", "SELECT x.x AS range FROM range(3) x (x)"),
