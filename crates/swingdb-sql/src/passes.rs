@@ -42,6 +42,7 @@ use crate::optimize::cross_joins::cross_joins;
 use crate::optimize::equal_keys::equal_keys;
 use crate::optimize::functional_dependencies::{DEPENDENCIES, distinct_groups};
 use crate::optimize::grouping_sets::GROUPING_SETS;
+use crate::optimize::groups_below_joins::GROUPS_BELOW_JOINS;
 use crate::optimize::join_order::JOIN_ORDER;
 use crate::optimize::lambda_nulls::LAMBDA_NULLS;
 use crate::optimize::literals_right::LITERALS_RIGHT;
@@ -439,6 +440,11 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         file: "optimize/grouping_sets",
         why: "Coarse groups are computed from fine ones, over the final joins.",
         turn: Turn::Behind("push_down_filter", || Arc::new(GROUPING_SETS)),
+    },
+    Pass {
+        file: "optimize/groups_below_joins",
+        why: "Groups by columns of a joined table begin below the join, in the final order of joins.",
+        turn: Turn::Behind("push_down_filter", || Arc::new(GROUPS_BELOW_JOINS)),
     },
     Pass {
         file: "optimize/lambda_nulls",

@@ -5,6 +5,7 @@
 //! `price * (1 - discount)`, [`Exact`] computes without looking. Constants and whole numbers get
 //! the scale of the other side when the statement is planned.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Decimal128Array};
@@ -45,6 +46,12 @@ pub fn call(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     };
     let signature = Signature::any(2, Volatility::Immutable);
     Some(ScalarUDF::new_from_impl(Exact { op: *op, result, signature }).call(args))
+}
+
+/// Whether a function is one that [`call`] gives, whose result always has room.
+pub fn is_exact(function: &ScalarUDF) -> bool {
+    let function: &dyn Any = function.inner().as_ref();
+    function.is::<Exact>()
 }
 
 /// An expression with a scale: one that has it, or one of a whole number, which can have any.

@@ -92,6 +92,30 @@ impl Estimate {
         computed.map_or_else(|| self.distinct(key), |found| found.min(self.rows).max(1.0))
     }
 
+    /// Groups by all of some keys. Columns of one table often say the same in different detail, as
+    /// countries and cities do: of these only the one with most values counts.
+    pub(crate) fn groups(&self, keys: &[Expr]) -> f64 {
+        let mut most: HashMap<Option<String>, f64> = HashMap::new();
+        for key in keys {
+            let of = key.column_refs().into_iter().next();
+            let table = of.and_then(|column| column.relation.as_ref()).map(ToString::to_string);
+            let known = most.entry(table).or_insert(1.0);
+            *known = known.max(self.values(key));
+        }
+        most.values().product()
+    }
+
+    /// How many values a key has: a function of one value no more than that.
+    fn values(&self, key: &Expr) -> f64 {
+        match key {
+            Expr::Alias(alias) => self.values(&alias.expr),
+            Expr::ScalarFunction(call) if call.args.len() == 1 => {
+                self.values(&call.args[0]).min(self.distinct_keys(key))
+            }
+            _ => self.distinct_keys(key),
+        }
+    }
+
     /// The table that all columns of an expression are of, under the names they have there.
     fn only_table(&self, expr: &Expr) -> Option<&Arc<Table>> {
         let mut only: Option<&Arc<Table>> = None;

@@ -9,6 +9,7 @@ pub(crate) mod equal_keys;
 pub(crate) mod estimate;
 pub(crate) mod functional_dependencies;
 pub(crate) mod grouping_sets;
+pub(crate) mod groups_below_joins;
 pub(crate) mod join_order;
 pub(crate) mod lambda_nulls;
 pub(crate) mod literals_right;

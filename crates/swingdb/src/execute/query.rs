@@ -136,10 +136,9 @@ pub(crate) fn again_by_template(
     }
     let source = Source::Text(template.text.clone());
     let Some(again) = Again::find(session, &source, &template.params)? else { return Ok(None) };
-    let zone = Zone::of(again.engine.config_options());
     // As it was written, it may compare with values of another type than these parameters.
     let Some(started) = again.start_optimized(session)? else { return Ok(None) };
-    Ok(Some(started.rows().in_zone(zone)))
+    Ok(Some(started.rows().in_zone(session.zone())))
 }
 
 /// Runs a query again whose plan was kept.
@@ -149,8 +148,7 @@ pub(crate) fn again(
     params: &Params,
 ) -> Result<Option<QueryResult>> {
     let Some(again) = Again::find(session, source, params)? else { return Ok(None) };
-    let zone = Zone::of(again.engine.config_options());
-    Ok(Some(again.start(session)?.rows().in_zone(zone)))
+    Ok(Some(again.start(session)?.rows().in_zone(session.zone())))
 }
 
 /// The rows that a statement changes: those of a query, planned as the last time if it came before.
@@ -188,7 +186,6 @@ pub(crate) fn rows_of_change(
 
 /// A kept plan that is the right one now.
 struct Again {
-    engine: Arc<SessionState>,
     catalog: Arc<Catalog>,
     kept: KeptPlan,
     params: Params,
@@ -215,9 +212,9 @@ impl Again {
         let found = session.plans.lock().find(source, params, conditions);
         let Some((kept, params)) = found else { return Ok(None) };
         session.cancel_token().check()?;
-        let (catalog, engine) = (session.catalog(), session.engine()?);
+        let catalog = session.catalog();
         let is_same = catalog.definitions() == conditions.definitions;
-        Ok(is_same.then_some(Self { engine, catalog, kept, params }))
+        Ok(is_same.then_some(Self { catalog, kept, params }))
     }
 
     fn start(self, session: &Session) -> Result<Started> {
@@ -232,7 +229,7 @@ impl Again {
     fn start_optimized(&self, session: &Session) -> Result<Option<Started>> {
         let Some(plan) = self.kept.optimized.clone() else { return Ok(None) };
         match bound(with_tables(plan, &self.catalog)?, &self.params)? {
-            Some(plan) => start_optimized(session, &self.engine, &plan),
+            Some(plan) => start_optimized(session, &session.settled_engine()?, &plan),
             None => Ok(None),
         }
     }

@@ -108,6 +108,8 @@ struct State {
     given: BTreeMap<String, Arc<dyn TableProvider>>,
     progress: Option<Arc<dyn Progress>>,
     engine: Option<SessionState>,
+    /// The engine for plans that do not depend on the time, and after which changes it was made.
+    settled: Option<(u64, Arc<SessionState>)>,
     /// The token of the statement that runs now.
     token: Option<CancelToken>,
     /// What the last statement's tasks were given, and the settings that it was made with.
@@ -138,6 +140,7 @@ impl Session {
             functions: BTreeMap::new(),
             given: BTreeMap::new(),
             progress: None,
+            settled: None,
             engine: None,
             token: None,
             tasks: None,
@@ -267,6 +270,21 @@ impl Session {
             engine.execution_props_mut().query_execution_start_time = Some(begun);
         }
         Ok(Arc::new(engine))
+    }
+
+    /// The engine for plans that do not depend on the time, as it is for all statements until
+    /// something changes: to copy its tables of functions takes as long as to select a row.
+    pub(crate) fn settled_engine(&self) -> Result<Arc<SessionState>> {
+        let changes = {
+            let state = self.state.lock();
+            match &state.settled {
+                Some((after, engine)) if *after == state.changes => return Ok(Arc::clone(engine)),
+                _ => state.changes,
+            }
+        };
+        let engine = self.engine()?;
+        self.state.lock().settled = Some((changes, Arc::clone(&engine)));
+        Ok(engine)
     }
 
     /// The time zone by whose clock timestamps are points in time.
