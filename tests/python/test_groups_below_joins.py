@@ -14,7 +14,7 @@ duckdb = pytest.importorskip("duckdb")
 TABLES = """
 CREATE TABLE sales AS SELECT
     CASE WHEN i % 97 = 0 THEN NULL ELSE (i * 7919 % 1000)::INTEGER END AS item,
-    (i % 5)::INTEGER AS store, (i % 1013)::INTEGER AS n, (i * 31 % 100000 / 100)::DECIMAL(9, 2) AS price,
+    (i % 5)::INTEGER AS store, (i % 1013)::INTEGER AS n, (i * 31 % 100000 * 0.01::DECIMAL(3, 2))::DECIMAL(9, 2) AS price,
     CASE WHEN i % 11 = 0 THEN NULL ELSE i % 1009 END AS maybe, i * 0.25::DOUBLE AS weight,
     CASE WHEN i * 7919 % 1000 >= 900 THEN 'none' ELSE (i % 50)::VARCHAR END AS digits
     FROM range(200000) AS g(i);

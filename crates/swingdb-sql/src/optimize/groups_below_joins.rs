@@ -202,20 +202,17 @@ fn is_divisor(value: &ScalarValue) -> bool {
 
 /// Whether a type has all values of another.
 fn holds_all(from: &DataType, to: &DataType) -> bool {
-    if !from.is_integer() {
+    let (true, Some(bytes)) = (from.is_integer(), from.primitive_width()) else {
         return from == to;
-    }
-    let digits = match from.primitive_width() {
-        Some(1) => 3,
-        Some(2) => 5,
-        Some(4) => 10,
-        _ => 20,
     };
+    let digits = [3, 5, 10, 20][bytes.ilog2() as usize];
     match to {
-        DataType::Decimal128(precision, scale) => {
-            i16::from(*precision) - i16::from(*scale) >= digits
+        DataType::Decimal128(p, s) => i16::from(*p) - i16::from(*s) >= digits,
+        to if to.is_integer() => {
+            let wider = to.primitive_width().is_some_and(|to| to > bytes);
+            from == to || wider && (to.is_signed_integer() || from.is_unsigned_integer())
         }
-        to => to.is_floating() || from == to,
+        to => to.is_floating(),
     }
 }
 
