@@ -28,8 +28,8 @@ use crate::bind::functions::template::Known;
 use crate::bind::functions::{clauses, null_treatment, once, ordered_windows};
 use crate::bind::lookahead::Lookahead;
 use crate::bind::{
-    array_queries, by_name, columns, functions, identifiers, macros, method_calls, pivots,
-    positional, rowids, scopes, sequences, shadowed, struct_stars, types,
+    array_queries, by_name, columns, functions, identifiers, joined_names, macros, method_calls,
+    pivots, positional, rowids, scopes, sequences, shadowed, struct_stars, types, using_joins,
 };
 use crate::desugar;
 use crate::desugar::{
@@ -203,6 +203,14 @@ pub(crate) const BINDING: &[BindPass] = &[
         },
     },
     BindPass {
+        file: "bind/joined_names",
+        why: "Relations without a name that USING joins get one before columns are looked up.",
+        run: |_, statement| {
+            joined_names::give(statement);
+            Ok(())
+        },
+    },
+    BindPass {
         file: "bind/positional",
         why: "POSITIONAL JOIN becomes a FULL JOIN; its numbers must be there, hidden, before stars \
               are expanded.",
@@ -248,8 +256,16 @@ pub(crate) const BINDING: &[BindPass] = &[
         },
     },
     BindPass {
+        file: "bind/using_joins",
+        why: "USING and NATURAL become ON, and merged columns what they stand for; needs exact \
+              names.",
+        run: |planner, statement| {
+            using_joins::rewrite(&mut columns::Planned::new(planner), statement)
+        },
+    },
+    BindPass {
         file: "desugar/mod",
-        why: "Short forms are written out; those such as USING need exact names.",
+        why: "Short forms are written out, once names are exact.",
         run: |planner, statement| desugar::rewrite(&mut columns::Planned::new(planner), statement),
     },
     BindPass {
