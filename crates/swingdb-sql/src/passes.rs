@@ -21,7 +21,7 @@ use swingdb_operators::top_of_groups::TopOfGroups;
 
 use crate::analyze::asof::AsofJoins;
 use crate::analyze::decorrelate::rule::DependentJoins;
-use crate::analyze::equality::keys::{Equality, settle_again};
+use crate::analyze::equality::rule::{Equality, settle_again};
 use crate::analyze::lambda_types::LambdaTypes;
 use crate::analyze::settled::Settled;
 use crate::bind::functions::template::Known;
@@ -365,7 +365,7 @@ pub(crate) const ANALYZER: &[Pass<Arc<dyn AnalyzerRule + Send + Sync>>] = &[
         turn: Turn::Last(|| Arc::new(Settled)),
     },
     Pass {
-        file: "analyze/equality/keys",
+        file: "analyze/equality/rule",
         why: "Floating-point keys get one bit pattern for equal numbers, in their final form.",
         turn: Turn::Last(|| Arc::new(Equality)),
     },
@@ -404,7 +404,7 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         turn: Turn::Before(&["decorrelate_predicate_subquery"], || Arc::new(MEMBERSHIP)),
     },
     Pass {
-        file: "analyze/equality/keys::settle_again",
+        file: "analyze/equality/rule::settle_again",
         why: "Joins that rules made of subqueries get the keys that joins in the text got.",
         turn: Turn::Before(&["extract_equijoin_predicate"], || {
             Arc::new(OwnRule::of_plan("equality", settle_again))
