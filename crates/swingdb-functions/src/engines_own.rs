@@ -1,20 +1,27 @@
 //! Functions that stand before those of the engine, and are called and described as they are.
 
+/// What a function with the engine's in a field says of its name and arguments as that one does.
+macro_rules! as_engines_named {
+    ($engines:ident) => {
+        fn name(&self) -> &str {
+            self.$engines.name()
+        }
+
+        fn aliases(&self) -> &[String] {
+            self.$engines.aliases()
+        }
+
+        fn signature(&self) -> &datafusion::logical_expr::Signature {
+            self.$engines.signature()
+        }
+    };
+}
+
 /// What a [`ScalarUDFImpl`](datafusion::logical_expr::ScalarUDFImpl) with a field `engines`, the
 /// engine's function, says as that one does.
 macro_rules! as_engines {
     () => {
-        fn name(&self) -> &str {
-            self.engines.name()
-        }
-
-        fn aliases(&self) -> &[String] {
-            self.engines.aliases()
-        }
-
-        fn signature(&self) -> &datafusion::logical_expr::Signature {
-            self.engines.signature()
-        }
+        crate::engines_own::as_engines_named!(engines);
 
         fn return_type(
             &self,
@@ -29,53 +36,54 @@ macro_rules! as_engines {
     };
 }
 
-/// What an [`AggregateUDFImpl`](datafusion::logical_expr::AggregateUDFImpl) with a field `engine`,
-/// the engine's function, says as that one does. Whether clauses of calls are taken, and how values
-/// are gathered, it says itself.
-macro_rules! as_engines_aggregate {
-    () => {
-        fn name(&self) -> &str {
-            self.engine.name()
-        }
-
-        fn aliases(&self) -> &[String] {
-            self.engine.aliases()
-        }
-
-        fn signature(&self) -> &datafusion::logical_expr::Signature {
-            self.engine.signature()
-        }
+/// The same of an aggregate: also of its values.
+macro_rules! as_engines_values {
+    ($engines:ident) => {
+        crate::engines_own::as_engines_named!($engines);
 
         fn return_type(
             &self,
             types: &[arrow::datatypes::DataType],
         ) -> datafusion::common::Result<arrow::datatypes::DataType> {
-            self.engine.return_type(types)
-        }
-
-        fn return_field(
-            &self,
-            fields: &[arrow::datatypes::FieldRef],
-        ) -> datafusion::common::Result<arrow::datatypes::FieldRef> {
-            self.engine.return_field(fields)
+            self.$engines.return_type(types)
         }
 
         fn coerce_types(
             &self,
             types: &[arrow::datatypes::DataType],
         ) -> datafusion::common::Result<Vec<arrow::datatypes::DataType>> {
-            self.engine.coerce_types(types)
+            self.$engines.coerce_types(types)
         }
 
         fn is_nullable(&self) -> bool {
-            self.engine.is_nullable()
+            self.$engines.is_nullable()
         }
 
         fn default_value(
             &self,
             data_type: &arrow::datatypes::DataType,
         ) -> datafusion::common::Result<datafusion::common::ScalarValue> {
-            self.engine.default_value(data_type)
+            self.$engines.default_value(data_type)
+        }
+
+        fn documentation(&self) -> Option<&datafusion::logical_expr::Documentation> {
+            self.$engines.documentation()
+        }
+    };
+}
+
+/// What an [`AggregateUDFImpl`](datafusion::logical_expr::AggregateUDFImpl) with a field `engine`,
+/// the engine's function, says as that one does. Whether clauses of calls are taken, and how values
+/// are gathered, it says itself.
+macro_rules! as_engines_aggregate {
+    () => {
+        crate::engines_own::as_engines_values!(engine);
+
+        fn return_field(
+            &self,
+            fields: &[arrow::datatypes::FieldRef],
+        ) -> datafusion::common::Result<arrow::datatypes::FieldRef> {
+            self.engine.return_field(fields)
         }
 
         fn simplify(
@@ -98,11 +106,7 @@ macro_rules! as_engines_aggregate {
         ) -> datafusion::logical_expr::SetMonotonicity {
             self.engine.inner().set_monotonicity(data_type)
         }
-
-        fn documentation(&self) -> Option<&datafusion::logical_expr::Documentation> {
-            self.engine.documentation()
-        }
     };
 }
 
-pub(crate) use {as_engines, as_engines_aggregate};
+pub(crate) use {as_engines, as_engines_aggregate, as_engines_named, as_engines_values};

@@ -21,15 +21,15 @@ use swingdb_operators::top_of_groups::TopOfGroups;
 
 use crate::analyze::asof::AsofJoins;
 use crate::analyze::decorrelate::rule::DependentJoins;
-use crate::analyze::equality::keys::{Equality, settle_again};
+use crate::analyze::equality::rule::{Equality, settle_again};
 use crate::analyze::lambda_types::LambdaTypes;
 use crate::analyze::settled::Settled;
 use crate::bind::functions::template::Known;
 use crate::bind::functions::{clauses, null_treatment, once, ordered_windows};
 use crate::bind::lookahead::Lookahead;
 use crate::bind::{
-    array_queries, by_name, columns, functions, identifiers, macros, method_calls, pivots,
-    positional, rowids, scopes, sequences, shadowed, struct_stars, types,
+    array_queries, by_name, columns, functions, identifiers, joined_names, macros, method_calls,
+    pivots, positional, rowids, scopes, sequences, shadowed, struct_stars, types, using_joins,
 };
 use crate::desugar;
 use crate::desugar::{
@@ -204,6 +204,14 @@ pub(crate) const BINDING: &[BindPass] = &[
         },
     },
     BindPass {
+        file: "bind/joined_names",
+        why: "Relations without a name that USING joins get one before columns are looked up.",
+        run: |_, statement| {
+            joined_names::give(statement);
+            Ok(())
+        },
+    },
+    BindPass {
         file: "bind/positional",
         why: "POSITIONAL JOIN becomes a FULL JOIN; its numbers must be there, hidden, before stars \
               are expanded.",
@@ -249,8 +257,16 @@ pub(crate) const BINDING: &[BindPass] = &[
         },
     },
     BindPass {
+        file: "bind/using_joins",
+        why: "USING and NATURAL become ON, and merged columns what they stand for; needs exact \
+              names.",
+        run: |planner, statement| {
+            using_joins::rewrite(&mut columns::Planned::new(planner), statement)
+        },
+    },
+    BindPass {
         file: "desugar/mod",
-        why: "Short forms are written out; those such as USING need exact names.",
+        why: "Short forms are written out, once names are exact.",
         run: |planner, statement| desugar::rewrite(&mut columns::Planned::new(planner), statement),
     },
     BindPass {
@@ -350,7 +366,7 @@ pub(crate) const ANALYZER: &[Pass<Arc<dyn AnalyzerRule + Send + Sync>>] = &[
         turn: Turn::Last(|| Arc::new(Settled)),
     },
     Pass {
-        file: "analyze/equality/keys",
+        file: "analyze/equality/rule",
         why: "Floating-point keys get one bit pattern for equal numbers, in their final form.",
         turn: Turn::Last(|| Arc::new(Equality)),
     },
@@ -389,7 +405,7 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         turn: Turn::Before(&["decorrelate_predicate_subquery"], || Arc::new(MEMBERSHIP)),
     },
     Pass {
-        file: "analyze/equality/keys::settle_again",
+        file: "analyze/equality/rule::settle_again",
         why: "Joins that rules made of subqueries get the keys that joins in the text got.",
         turn: Turn::Before(&["extract_equijoin_predicate"], || {
             Arc::new(OwnRule::of_plan("equality", settle_again))

@@ -1,6 +1,7 @@
 //! From a syntax tree to the query engine's logical plan: [`Planner`] takes a statement through
 //! [`bind`](super::bind) and [`plan`](super::plan), with names resolved against one [`Catalogs`].
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,8 +44,8 @@ use crate::analyze::zones::zoned_expr;
 use crate::ast::names::looks_like_file;
 use crate::ast::walk;
 use crate::bind::catalogs::{Catalogs, Found, INFORMATION_SCHEMA, Source};
-use crate::bind::lookahead::{Columns, Lookahead};
-use crate::bind::{information_schema, sequences, system};
+use crate::bind::lookahead::{Known, Lookahead, is_typed};
+use crate::bind::{from_columns, information_schema, sequences, system};
 use crate::desugar::same_names;
 use crate::options::limits::Limits;
 use crate::passes;
@@ -62,8 +63,10 @@ pub struct Planner<'a> {
     view: &'a Catalogs,
     state: &'a SessionState,
     depth: usize,
-    /// The columns of queries that rewrites have asked for; `None` of those that cannot be planned.
-    columns: Mutex<HashMap<ast::Statement, Option<Columns>>>,
+    /// The columns of queries that passes have asked for; `None` of those that cannot be told.
+    columns: Mutex<HashMap<ast::Statement, Option<Known>>>,
+    /// The columns of what names stand for.
+    schemas: Mutex<HashMap<TableReference, Option<SchemaRef>>>,
     /// Runs queries that have to be answered before a statement can be planned; none in views,
     /// whose columns must not depend on rows.
     session: Option<&'a dyn Answers>,
@@ -102,12 +105,24 @@ const MAX_ANSWERS: usize = 10_000;
 impl<'a> Planner<'a> {
     /// Plans what the names of a view mean, with the functions and settings of a state.
     pub fn new(view: &'a Catalogs, state: &'a SessionState) -> Self {
-        let (columns, answers) = (Mutex::default(), Mutex::default());
+        let (columns, schemas, answers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let was_told = AtomicBool::new(false);
         let (views, params) = (Arc::default(), Params::default());
         let relations: [Arc<dyn RelationPlanner>; 1] = [Arc::new(SoundRelations::default())];
         let (depth, session) = (0, None);
-        Self { view, state, depth, columns, session, answers, was_told, views, params, relations }
+        Self {
+            view,
+            state,
+            depth,
+            columns,
+            schemas,
+            session,
+            answers,
+            was_told,
+            views,
+            params,
+            relations,
+        }
     }
 
     /// The same planner of a statement with parameters.
@@ -322,6 +337,11 @@ pub fn with_values(plan: LogicalPlan, params: &Params) -> Result<LogicalPlan> {
     Ok(plan.replace_params_with_values(&params.values().to_vec().into())?)
 }
 
+fn columns_of_plan(plan: &LogicalPlan) -> Known {
+    let fields = plan.schema().fields().iter().map(|field| Some(field.data_type().clone()));
+    plan.schema().columns().into_iter().zip(fields).collect()
+}
+
 impl Lookahead for Planner<'_> {
     fn view(&self) -> &Catalogs {
         self.view
@@ -354,29 +374,39 @@ impl Lookahead for Planner<'_> {
     }
 
     fn columns(&self, name: &TableReference) -> Result<Option<SchemaRef>> {
-        let is_file = matches!(name, TableReference::Bare { table } if looks_like_file(table));
-        if self.view.find(name)?.is_none() && !is_file {
-            return Ok(None);
+        if let Some(known) = self.schemas.lock().get(name) {
+            return Ok(known.clone());
         }
-        Ok(Some(self.provider(name)?.schema()))
+        let is_file = matches!(name, TableReference::Bare { table } if looks_like_file(table));
+        let found = match self.view.find(name)?.is_some() || is_file {
+            true => Some(self.provider(name)?.schema()),
+            false => None,
+        };
+        self.schemas.lock().insert(name.clone(), found.clone());
+        Ok(found)
     }
 
-    fn columns_of(&self, mut query: ast::Statement) -> Result<Columns> {
-        let unknown = || Error::plan(format!("the columns of {query} are not known"));
-        // The query goes through binding and planning as a statement of its own, and its result is
-        // kept. The queries of the WITH clause may ask for columns of those before them.
-        let known = self.columns.lock().get(&query).cloned();
-        if let Some(known) = known {
-            return known.ok_or_else(unknown);
-        }
-        // A pass that asks for these columns while this very query is bound gets no answer.
+    fn columns_of(&self, mut query: ast::Statement, typed: bool) -> Result<Known> {
+        // The result is kept. The queries of the WITH clause may ask for columns of those before
+        // them. A pass that asks for these columns while this very query is bound gets no answer.
         let asked = query.clone();
-        self.columns.lock().insert(query.clone(), None);
-        let columns: Result<Columns> =
-            self.prepare(&mut query).and_then(|()| self.plan(query)).map(|plan| {
-                let fields = plan.schema().fields().iter().map(|field| field.data_type().clone());
-                plan.schema().columns().into_iter().zip(fields).collect()
-            });
+        match self.columns.lock().entry(query.clone()) {
+            Entry::Occupied(known) => match known.get() {
+                Some(known) if !typed || is_typed(known) => return Ok(known.clone()),
+                Some(_) => {}
+                None => return Err(Error::plan(format!("the columns of {query} are not known"))),
+            },
+            Entry::Vacant(place) => {
+                place.insert(None);
+            }
+        }
+        let columns = self.prepare(&mut query).and_then(|()| {
+            let known = from_columns::of_bound(self, &query);
+            match known.filter(|known| !typed || is_typed(known)) {
+                Some(known) => Ok(known),
+                None => self.plan(query).map(|plan| columns_of_plan(&plan)),
+            }
+        });
         self.columns.lock().insert(asked, columns.as_ref().ok().cloned());
         columns
     }

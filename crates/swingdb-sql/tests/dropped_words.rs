@@ -23,6 +23,8 @@ const NOISE: &[(&str, &str)] = &[
     // DECIMAL(3, +1); a[1:2:] is a slice whose step is left out.
     ("SELECT", "+"),
     ("SELECT", ":"),
+    // ASOF LEFT OUTER JOIN is ASOF LEFT JOIN.
+    ("SELECT * FROM t ASOF LEFT JOIN", "OUTER"),
     // A query of WITH is computed once where that is cheaper.
     ("WITH", "MATERIALIZED"),
     ("ALTER", "COLUMN"),

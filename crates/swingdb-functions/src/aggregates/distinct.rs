@@ -18,8 +18,8 @@ use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFuncti
 use super::ordered::{Gathering, gathered_field};
 use crate::engines_own::as_engines_aggregate;
 
-/// Those of the engine's functions that need it.
-const CONCERNED: &[&str] = &[
+/// The functions of the engine that do not look at DISTINCT, or not group by group.
+const WITHOUT_DISTINCT: &[&str] = &[
     "approx_percentile_cont",
     "approx_percentile_cont_with_weight",
     "bit_xor",
@@ -39,18 +39,18 @@ const CONCERNED: &[&str] = &[
 
 /// Lets them look at DISTINCT.
 pub(crate) fn replace(all: &mut [Arc<AggregateUDF>]) {
-    for function in all.iter_mut().filter(|function| CONCERNED.contains(&function.name())) {
+    for function in all.iter_mut().filter(|function| WITHOUT_DISTINCT.contains(&function.name())) {
         let engine = Arc::clone(function);
-        *function = Arc::new(AggregateUDF::new_from_impl(Once { engine }));
+        *function = Arc::new(AggregateUDF::new_from_impl(WithDistinct { engine }));
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Once {
+struct WithDistinct {
     engine: Arc<AggregateUDF>,
 }
 
-impl AggregateUDFImpl for Once {
+impl AggregateUDFImpl for WithDistinct {
     as_engines_aggregate!();
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
@@ -65,7 +65,7 @@ impl AggregateUDFImpl for Once {
             .order_by(args.order_bys.to_vec())
             .build()?;
         let rows = Gathering::new(&types, types.len(), Vec::new(), true);
-        Ok(Box::new(Different { plain, rows }))
+        Ok(Box::new(DistinctRows { plain, rows }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -117,12 +117,12 @@ impl AggregateUDFImpl for Once {
 
 /// The aggregate of the different rows.
 #[derive(Debug)]
-struct Different {
+struct DistinctRows {
     plain: AggregateFunctionExpr,
     rows: Gathering,
 }
 
-impl Accumulator for Different {
+impl Accumulator for DistinctRows {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.rows.add(values.iter().map(Arc::clone))
     }

@@ -20,12 +20,12 @@ use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, Signature,
-};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use swingdb_common::uuid;
+
+use crate::engines_own::as_engines_values;
 
 /// Rows up to which nobody looks for values that are there twice.
 const LEAST: usize = 1 << 16;
@@ -105,21 +105,7 @@ pub(super) fn has_null(args: &[Arc<dyn PhysicalExpr>]) -> bool {
 }
 
 impl AggregateUDFImpl for Ordered {
-    fn name(&self) -> &str {
-        self.plain.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.plain.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.plain.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.plain.return_type(types)
-    }
+    as_engines_values!(plain);
 
     fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
         let returned = self.plain.return_field(fields)?;
@@ -135,24 +121,8 @@ impl AggregateUDFImpl for Ordered {
         Ok(Arc::new(uuid::with_places(returned.as_ref().clone(), &places)))
     }
 
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.plain.coerce_types(types)
-    }
-
-    fn is_nullable(&self) -> bool {
-        self.plain.is_nullable()
-    }
-
-    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
-        self.plain.default_value(data_type)
-    }
-
     fn supports_null_handling_clause(&self) -> bool {
         self.plain.supports_null_handling_clause()
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.plain.documentation()
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {

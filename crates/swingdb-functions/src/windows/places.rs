@@ -18,9 +18,11 @@ use datafusion::logical_expr::function::{
 };
 use datafusion::logical_expr::window_state::WindowAggState;
 use datafusion::logical_expr::{
-    LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
+    LimitEffect, PartitionEvaluator, ReversedUDWF, WindowUDF, WindowUDFImpl,
 };
 use datafusion::physical_expr::PhysicalExpr;
+
+use crate::engines_own::as_engines_named;
 
 /// What places of rows are counted in.
 const COUNT: DataType = DataType::Int64;
@@ -37,17 +39,7 @@ struct RankFunction {
 }
 
 impl WindowUDFImpl for RankFunction {
-    fn name(&self) -> &str {
-        self.engines.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.engines.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.engines.signature()
-    }
+    as_engines_named!(engines);
 
     fn expressions(&self, args: ExpressionArgs<'_>) -> Vec<Arc<dyn PhysicalExpr>> {
         self.engines.expressions(args)

@@ -1,5 +1,6 @@
 //! Shared ground for all that works on syntax trees: walking, building, names.
 
+pub(crate) mod asof;
 pub mod build;
 pub mod create;
 pub mod names;

@@ -113,7 +113,8 @@ pub(crate) fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinCon
         | J::RightSemi(c)
         | J::Anti(c)
         | J::LeftAnti(c)
-        | J::RightAnti(c) => Some(c),
+        | J::RightAnti(c)
+        | J::AsOf { match_condition: _, constraint: c } => Some(c),
         _ => None,
     }
 }

@@ -9,8 +9,8 @@
 
 use datafusion::common::Column;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, IdentWithAlias, ObjectName, RenameSelectItem, SelectItem,
-    WildcardAdditionalOptions,
+    ExcludeSelectItem, Expr, Function, Ident, IdentWithAlias, ObjectName, RenameSelectItem,
+    SelectItem, WildcardAdditionalOptions,
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
 
@@ -36,6 +36,20 @@ impl Shown {
             true => SelectItem::ExprWithAlias { expr: self.value, alias: self.name },
             false => SelectItem::UnnamedExpr(self.value),
         }
+    }
+}
+
+/// The call of a COLUMNS.
+pub(crate) fn columns_call(expr: &Expr) -> Option<&Function> {
+    match expr {
+        Expr::Function(call) => match call.name.0.as_slice() {
+            [part] => {
+                let name = part.as_ident().filter(|ident| ident.quote_style.is_none())?;
+                name.value.eq_ignore_ascii_case("columns").then_some(call)
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

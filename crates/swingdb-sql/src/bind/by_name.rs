@@ -110,7 +110,7 @@ impl Matcher<'_> {
                             let from = &select.from;
                             let star = star.clone();
                             let columns = columns_of(self.planner, &self.around, star, from);
-                            all.extend(columns.ok()?.into_iter().map(|(column, _)| column.name));
+                            all.extend(columns.ok()?.into_iter().map(|column| column.name));
                         }
                     }
                 }

@@ -5,9 +5,11 @@
 //! regular expression that is found in their names, a list of names, or a condition on the name.
 //! `* LIKE 'k%'` has become `COLUMNS(*, lambda name: name LIKE 'k%')` already. In WHERE the
 //! condition must hold for each of them. EXCLUDE, REPLACE and RENAME behind a plain `*` are
-//! [written out](stars) here too, where the engine does not know them. Which columns there are the
-//! [catalogs](super::from_columns) tell. Of functions, files and expressions only the planner can
-//! tell it: it is asked by `SELECT *` from the same FROM clause.
+//! [written out](stars) here too, where the engine does not know them.
+//!
+//! Which columns there are, [`columns_of`] and its like tell all passes: what
+//! [`from_columns`] reads from the catalogs and the text, or else from a copy of the FROM clause
+//! that has gone through binding (see [`Lookahead::columns_of`]).
 
 use std::ops::ControlFlow;
 
@@ -15,10 +17,9 @@ use arrow::array::StringArray;
 use arrow::compute::regexp_is_match_scalar;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    LambdaFunction, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value, VisitorMut,
-    WildcardAdditionalOptions,
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
+    ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    Statement, TableFactor, TableWithJoins, Value, VisitorMut, WildcardAdditionalOptions,
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
 
@@ -28,7 +29,7 @@ use crate::ast::walk::{replace_names, rewrite_own_exprs, walk_mut};
 use crate::ast::{build, stars};
 use crate::bind::from_columns;
 use crate::bind::hidden::Hidden;
-use crate::bind::lookahead::{Columns, Lookahead};
+use crate::bind::lookahead::{Columns, Known, Lookahead, is_typed};
 use crate::bind::with_clauses::Withs;
 use crate::desugar::relations::Relations;
 
@@ -71,7 +72,7 @@ pub(crate) fn each_select(
 
 /// Whether an expression is a COLUMNS.
 pub(crate) fn is_columns(expr: &Expr) -> bool {
-    argument(expr).is_some()
+    stars::columns_call(expr).is_some()
 }
 
 /// A `*` of a SELECT list, with what is behind it.
@@ -117,20 +118,6 @@ fn is_repeated(items: &[SelectItem]) -> bool {
     let others = |at: usize| items.iter().enumerate().filter(move |(other, _)| *other != at);
     let is_one = |(at, item): (usize, &SelectItem)| others(at).any(|(_, other)| meets(item, other));
     items.len() > 1 && items.iter().enumerate().any(is_one)
-}
-
-/// The argument of a COLUMNS.
-fn argument(expr: &Expr) -> Option<&Function> {
-    match expr {
-        Expr::Function(call) => match call.name.0.as_slice() {
-            [part] => {
-                let name = part.as_ident().filter(|ident| ident.quote_style.is_none())?;
-                name.value.eq_ignore_ascii_case("columns").then_some(call)
-            }
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 struct Selects<'a> {
@@ -232,7 +219,8 @@ impl Expander<'_> {
     fn each(&self, expr: &Expr, from: &[TableWithJoins]) -> Result<Option<Vec<(String, Expr)>>> {
         let mut found: Vec<FunctionArguments> = Vec::new();
         rewrite_own_exprs(&mut expr.clone(), &mut |part| {
-            if let Some(call) = argument(part).filter(|call| !found.contains(&call.args)) {
+            if let Some(call) = stars::columns_call(part).filter(|call| !found.contains(&call.args))
+            {
                 found.push(call.args.clone());
             }
         });
@@ -244,7 +232,7 @@ impl Expander<'_> {
         let columns = self.chosen(arguments, from)?.into_iter().map(|column| {
             let (mut each, chosen) = (expr.clone(), build::nested(column.value));
             rewrite_own_exprs(&mut each, &mut |part| {
-                if argument(part).is_some() {
+                if stars::columns_call(part).is_some() {
                     *part = chosen.clone();
                 }
             });
@@ -270,7 +258,6 @@ impl Expander<'_> {
         argument: &FunctionArgExpr,
         from: &[TableWithJoins],
     ) -> Result<Vec<Shown>> {
-        let everything = || SelectItem::Wildcard(WildcardAdditionalOptions::default());
         let plain = |columns: Vec<Column>| columns.iter().map(Shown::of).collect::<Vec<_>>();
         match argument {
             FunctionArgExpr::Wildcard => self.columns(everything(), from).map(plain),
@@ -331,9 +318,8 @@ impl Expander<'_> {
 
     fn columns(&self, item: SelectItem, from: &[TableWithJoins]) -> Result<Vec<Column>> {
         let columns = columns_of(self.planner, self.around, item, from)?;
-        let columns = columns.into_iter().map(|(column, _)| column);
         let hidden = Hidden::of(from);
-        Ok(columns.filter(|column| !hidden.has(column)).collect())
+        Ok(columns.into_iter().filter(|column| !hidden.has(column)).collect())
     }
 }
 
@@ -342,9 +328,18 @@ pub(crate) fn all_of(
     planner: &dyn Lookahead,
     around: &Withs,
     from: &[TableWithJoins],
+) -> Result<Vec<Column>> {
+    columns_of(planner, around, everything(), from)
+}
+
+/// All columns of a FROM clause with their types.
+pub(crate) fn typed_of(
+    planner: &dyn Lookahead,
+    around: &Withs,
+    from: &[TableWithJoins],
 ) -> Result<Columns> {
-    let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
-    columns_of(planner, around, everything, from)
+    let columns = told(planner, around, everything(), from, true)?.into_iter();
+    Ok(columns.filter_map(|(column, data_type)| Some((column, data_type?))).collect())
 }
 
 /// The columns of `SELECT item FROM from`, inside of queries with these WITH clauses.
@@ -353,32 +348,44 @@ pub(crate) fn columns_of(
     around: &Withs,
     item: SelectItem,
     from: &[TableWithJoins],
-) -> Result<Columns> {
-    let planned = || {
-        let mut query = build::select(vec![item.clone()], from.to_vec(), None)?;
-        query.with = around.needed_by(from);
-        planner.columns_of(build::statement(query, None))
-    };
-    let Some(known) = from_columns::known(planner, around, &item, from) else { return planned() };
-    if cfg!(debug_assertions)
-        && let Ok(planned) = planned()
-    {
-        debug_assert_eq!(known, planned, "what the catalogs tell is what the planner finds");
-    }
-    Ok(known)
+) -> Result<Vec<Column>> {
+    let columns = told(planner, around, item, from, false)?.into_iter();
+    Ok(columns.map(|(column, _)| column).collect())
 }
 
-/// The names of a relation's columns, if it can be planned.
+/// As [`columns_of`]; with the types of all if they are to be `typed`.
+fn told(
+    planner: &dyn Lookahead,
+    around: &Withs,
+    item: SelectItem,
+    from: &[TableWithJoins],
+    typed: bool,
+) -> Result<Known> {
+    if let Some(known) = from_columns::known(planner, around, &item, from)
+        && (!typed || is_typed(&known))
+    {
+        return Ok(known);
+    }
+    let mut query = build::select(vec![item], from.to_vec(), None)?;
+    query.with = around.needed_by(from);
+    planner.columns_of(build::statement(query, None), typed)
+}
+
+fn everything() -> SelectItem {
+    SelectItem::Wildcard(WildcardAdditionalOptions::default())
+}
+
+/// The names of a relation's columns, if they can be told.
 pub(crate) fn names_of(
     planner: &dyn Lookahead,
     around: &Withs,
     factor: &TableFactor,
 ) -> Option<Vec<String>> {
     let columns = all_of(planner, around, &[build::from(factor.clone())]).ok()?;
-    Some(columns.into_iter().map(|(column, _)| column.name).collect())
+    Some(columns.into_iter().map(|column| column.name).collect())
 }
 
-/// What the planner knows of the relations in a query.
+/// The relations of a query, for passes that walk it.
 pub(crate) struct Planned<'a> {
     planner: &'a dyn Lookahead,
     around: Withs,
@@ -405,7 +412,7 @@ impl Relations for Planned<'_> {
 
     fn columns_of(&self, item: &SelectItem, from: &[TableWithJoins]) -> Option<Vec<Expr>> {
         let columns = columns_of(self.planner, &self.around, item.clone(), from).ok()?;
-        Some(columns.iter().map(|(column, _)| reference(column)).collect())
+        Some(columns.iter().map(reference).collect())
     }
 }
 

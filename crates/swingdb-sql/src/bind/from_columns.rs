@@ -1,75 +1,155 @@
-//! The columns of a FROM clause, as far as the catalogs tell: [`known`].
+//! The columns of FROM clauses: what the scopes of all passes are made of.
 //!
-//! Those of tables, views and registered data are in the catalogs. A subquery that lists plain
-//! columns, or all of them, has the columns of what it reads. What is left, such as functions,
-//! files, expressions and USING, only the planner knows ([`columns_of`](super::columns)).
+//! [`known`] reads them from the catalogs and the syntax tree: tables, views, files and registered
+//! data are in the catalogs; a subquery, or a query of WITH, has the columns that its SELECT list
+//! says; [`using_joins`] tells what USING and NATURAL merge. Queries of WITH are looked up where
+//! they can be seen.
+//!
+//! Names of expressions without an alias, and lists that name a column twice, get their final names
+//! by later passes. [`of_bound`] reads the columns of a query that all passes have gone over, where
+//! each item says its name. What is left is a relation that a function makes, if nothing names its
+//! columns: only a call of that function tells them.
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, TableReference};
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins,
-    WildcardAdditionalOptions,
+    Cte, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query,
+    Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
+    SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, Visit, Visitor,
+    WildcardAdditionalOptions, With,
 };
 
+use crate::ast::names::name_of;
+use crate::ast::stars;
 use crate::bind::catalogs::Found;
-use crate::bind::lookahead::{Columns, Lookahead};
+use crate::bind::lookahead::{Known, Lookahead};
+use crate::bind::using_joins;
 use crate::bind::with_clauses::Withs;
 
-/// The columns of `SELECT item FROM from`, inside of queries with these WITH clauses; `None` where
-/// only the planner knows them.
+/// Queries of WITH that may read one another before those are computed from the first one on, so
+/// that a long chain of them does not take the whole stack.
+const DEEPEST_CHAIN: usize = 32;
+
+/// The columns of `SELECT item FROM from`, inside of queries with these WITH clauses, as far as the
+/// catalogs and the text tell.
 pub(crate) fn known(
     planner: &dyn Lookahead,
     around: &Withs,
     item: &SelectItem,
     from: &[TableWithJoins],
-) -> Option<Columns> {
-    of_item(&Scope { planner, around }.relations(from)?, item)
+) -> Option<Known> {
+    let mut scope = Scope { planner, withs: Vec::new(), bound: false, depth: 0 };
+    scope.withs.extend(around.visible().into_iter().map(Named::of));
+    scope.of_item(&scope.of_from(from)?, item)
 }
 
-/// A relation, by what expressions call it, and its columns.
-struct Relation {
-    called: TableReference,
-    columns: Vec<(String, DataType)>,
+/// The names of a relation's columns, as [`known`] tells them.
+pub(crate) fn names(
+    planner: &dyn Lookahead,
+    around: &Withs,
+    factor: &TableFactor,
+) -> Option<Vec<String>> {
+    let mut scope = Scope { planner, withs: Vec::new(), bound: false, depth: 0 };
+    scope.withs.extend(around.visible().into_iter().map(Named::of));
+    let columns = scope.of_factor(factor)?.into_iter();
+    Some(columns.map(|(column, _)| column.name).collect())
 }
 
-impl Relation {
-    fn column(&self, (name, data_type): &(String, DataType)) -> (Column, DataType) {
-        (Column::new(Some(self.called.clone()), name.clone()), data_type.clone())
+/// The columns of a query that has been bound.
+pub(crate) fn of_bound(planner: &dyn Lookahead, statement: &Statement) -> Option<Known> {
+    let Statement::Query(query) = statement else { return None };
+    Scope { planner, withs: Vec::new(), bound: true, depth: 0 }.of_query(query)
+}
+
+/// A query of WITH.
+struct Named<'a> {
+    cte: &'a Cte,
+    columns: OnceCell<Option<Known>>,
+}
+
+impl<'a> Named<'a> {
+    fn of(cte: &'a Cte) -> Rc<Self> {
+        Rc::new(Self { cte, columns: OnceCell::new() })
     }
 
-    fn all(&self) -> impl Iterator<Item = (Column, DataType)> + '_ {
-        self.columns.iter().map(|column| self.column(column))
+    fn is_called(&self, name: &Ident) -> bool {
+        self.cte.alias.name.value.eq_ignore_ascii_case(&name.value)
     }
 }
 
+/// What a FROM clause may name.
 struct Scope<'a> {
     planner: &'a dyn Lookahead,
-    around: &'a Withs,
+    /// The queries of WITH that can be seen, the outermost first.
+    withs: Vec<Rc<Named<'a>>>,
+    /// Whether names have been resolved, and columns listed.
+    bound: bool,
+    /// How many queries of WITH are being looked at, one for the other.
+    depth: usize,
 }
 
-impl Scope<'_> {
-    fn relations(&self, from: &[TableWithJoins]) -> Option<Vec<Relation>> {
-        let mut all: Vec<Relation> = Vec::new();
-        let mut add = |relation: Relation| {
-            // Relations of one name are told apart later.
-            let same = |known: &Relation| {
-                known.called.table().eq_ignore_ascii_case(relation.called.table())
-            };
-            (!all.iter().any(same)).then(|| all.push(relation))
-        };
-        for TableWithJoins { relation, joins } in from {
-            add(self.relation(relation)?)?;
-            for Join { relation, global, join_operator } in joins {
-                let keeps_all = is_plain(join_operator) && !global;
-                add(keeps_all.then(|| self.relation(relation)).flatten()?)?;
-            }
-        }
-        (!all.is_empty()).then_some(all)
+impl<'a> Scope<'a> {
+    /// The same scope inside of a query with this clause.
+    fn inside(&self, with: Option<&'a With>) -> Self {
+        let mut withs = self.withs.clone();
+        withs.extend(with.iter().flat_map(|with| &with.cte_tables).map(Named::of));
+        Self { withs, ..*self }
     }
 
-    fn relation(&self, factor: &TableFactor) -> Option<Relation> {
+    fn of_from(&self, from: &'a [TableWithJoins]) -> Option<Known> {
+        if from.is_empty() || !self.bound && !has_different_names(from) {
+            return None;
+        }
+        let joins = from.iter().flat_map(|from| &from.joins);
+        if joins.clone().any(using_joins::merges) {
+            return self.merged(from);
+        }
+        let mut all = Known::new();
+        for TableWithJoins { relation, joins } in from {
+            let mut chain = self.of_factor(relation)?;
+            for join in joins {
+                match sides(join)? {
+                    Sides::Both => chain.extend(self.of_factor(&join.relation)?),
+                    Sides::Left => {}
+                    Sides::Right => chain = self.of_factor(&join.relation)?,
+                }
+            }
+            all.extend(chain);
+        }
+        Some(all)
+    }
+
+    /// The columns of a FROM clause with USING or NATURAL.
+    fn merged(&self, from: &'a [TableWithJoins]) -> Option<Known> {
+        let mut relations = Known::new();
+        let mut names = Vec::new();
+        for factor in from.iter().flat_map(|from| {
+            std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+        }) {
+            let columns = self.of_factor(factor)?;
+            names.push((factor, columns.iter().map(|(column, _)| column.name.clone()).collect()));
+            relations.extend(columns);
+        }
+        let columns_of = |factor: &TableFactor| {
+            let found = names.iter().find(|(known, _)| *known == factor);
+            found.map(|(_, names): &(_, Vec<String>)| names.clone())
+        };
+        let shown = using_joins::shown(from, &columns_of)?;
+        let find = |(relation, name): (Option<TableReference>, String)| {
+            let column = Column::new(relation, name);
+            let of = relations.iter().find(|(known, _)| *known == column);
+            let data_type = of.and_then(|(_, data_type)| data_type.clone());
+            (column, data_type)
+        };
+        Some(shown.into_iter().map(find).collect())
+    }
+
+    fn of_factor(&self, factor: &'a TableFactor) -> Option<Known> {
         match factor {
             TableFactor::Table {
                 name,
@@ -83,133 +163,343 @@ impl Scope<'_> {
                 sample: None,
                 index_hints,
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
-                self.table(name, alias.as_ref())
+                let (called, columns) = self.of_name(name)?;
+                match alias {
+                    Some(alias) => self.aliased(alias, columns),
+                    None => self.called(&called, columns),
+                }
             }
-            TableFactor::Derived { lateral: false, subquery, alias: Some(alias), sample: None } => {
-                let columns = self.of_query(subquery)?.into_iter();
-                let columns = columns.map(|(column, data_type)| (column.name, data_type)).collect();
-                aliased(alias, columns)
+            TableFactor::Derived { lateral: _, subquery, alias, sample: None } => {
+                let columns = self.of_query(subquery)?;
+                match alias {
+                    Some(alias) => self.aliased(alias, columns),
+                    None => Some(columns),
+                }
+            }
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                if table_with_joins.joins.iter().any(using_joins::merges) {
+                    return None;
+                }
+                let columns = self.of_from(std::slice::from_ref(table_with_joins.as_ref()))?;
+                match alias {
+                    Some(alias) => self.aliased(alias, columns),
+                    None => Some(columns),
+                }
+            }
+            TableFactor::Table { args: Some(_), alias: Some(alias), sample: None, .. }
+            | TableFactor::Function { alias: Some(alias), .. }
+            | TableFactor::UNNEST { alias: Some(alias), .. }
+                if !alias.columns.is_empty() =>
+            {
+                let names = alias.columns.iter().map(|given| given.name.value.as_str());
+                let columns = names.map(|name| (Column::new_unqualified(name), None));
+                self.aliased(alias, columns.collect())
             }
             _ => None,
         }
     }
 
-    fn table(&self, name: &ObjectName, alias: Option<&TableAlias>) -> Option<Relation> {
+    /// What a name in FROM stands for: what qualifies its columns, and these.
+    fn of_name(&self, name: &ObjectName) -> Option<(TableReference, Known)> {
         if let [ObjectNamePart::Identifier(name)] = name.0.as_slice()
-            && self.around.has(&name.value)
+            && let Some(at) = self.withs.iter().rposition(|named| named.is_called(name))
+        {
+            let called = TableReference::bare(self.withs[at].cte.alias.name.value.as_str());
+            return Some((called, self.of_with(at)?));
+        }
+        let called = object_name_to_table_reference(name.clone(), false).ok()?;
+        if let Some(Found::Information(_) | Found::System(_)) =
+            self.planner.view().find(&called).ok()?
         {
             return None;
         }
-        let called = object_name_to_table_reference(name.clone(), false).ok()?;
-        let stored = match self.planner.view().find(&called).ok()?? {
-            Found::Table { .. } | Found::View { .. } | Found::Registered(_) => {
-                self.planner.columns(&called).ok()??
+        let stored = self.planner.columns(&called).ok()??;
+        let columns = stored
+            .fields()
+            .iter()
+            .map(|field| (Column::new_unqualified(field.name()), Some(field.data_type().clone())));
+        Some((called, columns.collect()))
+    }
+
+    /// The columns of a query of WITH, which sees those before it.
+    fn of_with(&self, at: usize) -> Option<Known> {
+        if self.depth > DEEPEST_CHAIN {
+            for before in 0..at {
+                Self { withs: self.withs.clone(), depth: 0, ..*self }.fill(before);
             }
-            Found::Information(_) | Found::System(_) => return None,
-        };
-        let fields = stored.fields().iter();
-        let columns = fields.map(|field| (field.name().clone(), field.data_type().clone()));
-        let columns = columns.collect();
-        match alias {
-            Some(alias) => aliased(alias, columns),
-            None => distinct(Relation { called, columns }),
+        }
+        self.fill(at);
+        self.withs[at].columns.get().cloned().flatten()
+    }
+
+    fn fill(&self, at: usize) {
+        let named = &self.withs[at];
+        named.columns.get_or_init(|| {
+            let withs = self.withs[..at].to_vec();
+            let columns = Self { withs, depth: self.depth + 1, ..*self }.of_query(&named.cte.query);
+            renamed(&named.cte.alias, columns?)
+        });
+    }
+
+    /// The columns of a query, which its SELECT list names.
+    fn of_query(&self, query: &'a Query) -> Option<Known> {
+        if !query.pipe_operators.is_empty() {
+            return None;
+        }
+        self.inside(query.with.as_ref()).of_body(&query.body)
+    }
+
+    fn of_body(&self, body: &'a SetExpr) -> Option<Known> {
+        match body {
+            SetExpr::Select(select) => self.of_select(select),
+            SetExpr::Query(query) => self.of_query(query),
+            SetExpr::SetOperation { op, set_quantifier, left, right } => {
+                use SetQuantifier::{AllByName, ByName, DistinctByName};
+                let left = self.of_body(left)?.into_iter();
+                let mut all: Known = left.map(|(column, _)| (column, None)).collect();
+                if *op == SetOperator::Union
+                    && matches!(set_quantifier, ByName | AllByName | DistinctByName)
+                {
+                    let is = |one: &Column, (other, _): &(Column, _)| {
+                        one.name.to_lowercase() == other.name.to_lowercase()
+                    };
+                    for (column, _) in self.of_body(right)? {
+                        if !all.iter().any(|known| is(&column, known)) {
+                            all.push((column, None));
+                        }
+                    }
+                }
+                Some(all)
+            }
+            SetExpr::Values(values) => {
+                let width = values.rows.first()?.content.len();
+                let name = |place: usize| Column::new_unqualified(format!("column{place}"));
+                Some((1..=width).map(|place| (name(place), None)).collect())
+            }
+            _ => None,
         }
     }
 
-    /// The columns of a query that lists plain columns.
-    fn of_query(&self, query: &Query) -> Option<Columns> {
-        let (None, SetExpr::Select(select)) = (&query.with, query.body.as_ref()) else {
-            return None;
-        };
-        let relations = self.relations(&select.from)?;
-        let mut all = Vec::new();
+    fn of_select(&self, select: &'a Select) -> Option<Known> {
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            return self.distinct(self.of_from(&select.from)?);
+        }
+        let from = OnceCell::new();
+        let from = || from.get_or_init(|| self.of_from(&select.from)).as_ref();
+        let mut all = Known::with_capacity(select.projection.len());
         for item in &select.projection {
             match item {
-                SelectItem::UnnamedExpr(expr) => all.push(of_expr(&relations, expr)?),
+                SelectItem::UnnamedExpr(expr) => all.push(self.of_expr(from()?, expr)?),
+                SelectItem::ExprWithAlias { expr, .. } if stands_for_several(expr) => return None,
                 SelectItem::ExprWithAlias { expr, alias } => {
-                    let (column, data_type) = of_expr(&relations, expr)?;
-                    all.push((Column { name: alias.value.clone(), ..column }, data_type));
+                    let is_column =
+                        matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                    let from = if is_column { from() } else { None };
+                    let meant = from.and_then(|from| self.of_expr(from, expr));
+                    all.push(match meant {
+                        // To the engine an alias that is the column's own name is none.
+                        Some(meant) if meant.0.name == alias.value => meant,
+                        other => {
+                            let data_type = other.and_then(|(_, data_type)| data_type);
+                            (Column::new_unqualified(alias.value.as_str()), data_type)
+                        }
+                    });
                 }
-                star => all.extend(of_item(&relations, star)?),
+                star => all.extend(self.of_item(from()?, star)?),
             }
         }
-        Some(all)
+        self.distinct(all)
+    }
+
+    /// A relation under another name, its columns too.
+    fn aliased(&self, alias: &TableAlias, columns: Known) -> Option<Known> {
+        let called = TableReference::bare(alias.name.value.as_str());
+        self.called(&called, renamed(alias, columns)?)
+    }
+
+    fn called(&self, called: &TableReference, columns: Known) -> Option<Known> {
+        let mut columns = self.distinct(columns)?;
+        for (column, _) in &mut columns {
+            column.relation = Some(called.clone());
+        }
+        Some(columns)
+    }
+
+    /// Columns that all have names of their own: passes number the others.
+    fn distinct(&self, columns: Known) -> Option<Known> {
+        let names = columns.iter().map(|(column, _)| column.name.to_lowercase());
+        let names = names.collect::<BTreeSet<_>>();
+        (self.bound || names.len() == columns.len()).then_some(columns)
+    }
+
+    /// The columns of a star.
+    fn of_item(&self, from: &Known, item: &SelectItem) -> Option<Known> {
+        use SelectItemQualifiedWildcardKind::ObjectName as Of;
+        let (all, options) = match item {
+            SelectItem::Wildcard(options) => (from.clone(), options),
+            SelectItem::QualifiedWildcard(Of(name), options) => {
+                (self.of_relation(from, name)?, options)
+            }
+            _ => return None,
+        };
+        if stars::choice(options) != WildcardAdditionalOptions::default() {
+            return None;
+        }
+        if !stars::changes(options) {
+            return Some(all);
+        }
+        if self.bound {
+            return self.of_engines_star(all, options);
+        }
+        let columns = all.iter().map(|(column, _)| column.clone()).collect::<Vec<_>>();
+        let shown = stars::shown(options, &columns).ok()?.into_iter();
+        let found = shown.map(|shown| match shown.into_item() {
+            SelectItem::ExprWithAlias { alias, .. } => {
+                Some((Column::new_unqualified(alias.value), None))
+            }
+            SelectItem::UnnamedExpr(expr) => self.of_expr(&all, &expr),
+            _ => None,
+        });
+        found.collect()
+    }
+
+    /// The columns of a star that is left to the engine, which may show none of a relation.
+    fn of_engines_star(&self, all: Known, options: &WildcardAdditionalOptions) -> Option<Known> {
+        let excluded = stars::excluded(options).iter().map(|name| match name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => Some(name.value.as_str()),
+            _ => None,
+        });
+        let excluded = excluded.collect::<Option<Vec<_>>>()?;
+        let replaced = options.opt_replace.iter().flat_map(|replace| &replace.items);
+        let replaced = replaced.map(|new| new.column_name.value.as_str()).collect::<Vec<_>>();
+        let left = all.into_iter().filter(|(column, _)| !excluded.contains(&column.name.as_str()));
+        let shown =
+            left.map(|(column, data_type)| match replaced.contains(&column.name.as_str()) {
+                true => (Column::new_unqualified(column.name), None),
+                false => (column, data_type),
+            });
+        options.opt_rename.is_none().then(|| shown.collect())
+    }
+
+    /// The columns of the relation that a name before a star means.
+    fn of_relation(&self, from: &Known, name: &ObjectName) -> Option<Known> {
+        let parts = name.0.iter().map(ObjectNamePart::as_ident).collect::<Option<Vec<_>>>()?;
+        let same = |wanted: &Ident, part: &str| self.is(wanted, part);
+        let of = from.iter().filter(|(column, _)| is_qualified(column, &parts, &same));
+        let of = of.cloned().collect::<Known>();
+        let relations = of.iter().map(|(column, _)| &column.relation).collect::<BTreeSet<_>>();
+        (relations.len() == 1).then_some(of)
+    }
+
+    /// The column that an expression is.
+    fn of_expr(&self, from: &Known, expr: &Expr) -> Option<(Column, Option<DataType>)> {
+        let (before, name) = match expr {
+            Expr::Identifier(name) => (&[][..], name),
+            Expr::CompoundIdentifier(parts) => {
+                let (name, before) = parts.split_last()?;
+                (before, name)
+            }
+            _ => return None,
+        };
+        let before = before.iter().collect::<Vec<_>>();
+        let same = |wanted: &Ident, part: &str| self.is(wanted, part);
+        let of = || from.iter().filter(|(column, _)| is_qualified(column, &before, &same));
+        let exact = of().filter(|(column, _)| column.name == name.value).collect::<Vec<_>>();
+        let found = match exact.is_empty() {
+            true => of().filter(|(column, _)| self.is(name, &column.name)).collect(),
+            false => exact,
+        };
+        match found.as_slice() {
+            [one] => Some((*one).clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether a name may mean what is called so.
+    fn is(&self, wanted: &Ident, called: &str) -> bool {
+        match wanted.quote_style {
+            None if !self.bound => called.eq_ignore_ascii_case(&wanted.value),
+            _ => called == wanted.value,
+        }
     }
 }
 
-/// Whether a join has the columns of both sides.
-fn is_plain(operator: &JoinOperator) -> bool {
+/// Whether the last parts of what qualifies a column are these.
+fn is_qualified(column: &Column, parts: &[&Ident], same: &dyn Fn(&Ident, &str) -> bool) -> bool {
+    let of = match &column.relation {
+        None => Vec::new(),
+        Some(TableReference::Bare { table }) => vec![table],
+        Some(TableReference::Partial { schema, table }) => vec![schema, table],
+        Some(TableReference::Full { catalog, schema, table }) => vec![catalog, schema, table],
+    };
+    let left = of.len().checked_sub(parts.len());
+    left.is_some_and(|left| parts.iter().zip(&of[left..]).all(|(part, of)| same(part, of)))
+}
+
+/// Whether no two relations of a FROM clause have one name: such are told apart later.
+fn has_different_names(from: &[TableWithJoins]) -> bool {
+    let factors = from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let mut seen = BTreeSet::new();
+    factors.filter_map(name_of).all(|name| seen.insert(name.value.to_lowercase()))
+}
+
+/// Which sides of a join have their columns in its result.
+enum Sides {
+    Both,
+    Left,
+    Right,
+}
+
+/// `None` of joins that later passes write otherwise.
+fn sides(join: &Join) -> Option<Sides> {
     use JoinOperator as J;
-    match operator {
-        J::Join(constraint)
-        | J::Inner(constraint)
-        | J::Left(constraint)
-        | J::LeftOuter(constraint)
-        | J::Right(constraint)
-        | J::RightOuter(constraint)
-        | J::FullOuter(constraint) => matches!(constraint, JoinConstraint::On(_)),
-        J::CrossJoin(JoinConstraint::None) => true,
-        _ => false,
+    match &join.join_operator {
+        _ if join.global => None,
+        J::Join(on)
+        | J::Inner(on)
+        | J::Left(on)
+        | J::LeftOuter(on)
+        | J::Right(on)
+        | J::RightOuter(on)
+        | J::FullOuter(on)
+        | J::AsOf { match_condition: _, constraint: on } => {
+            matches!(on, JoinConstraint::On(_)).then_some(Sides::Both)
+        }
+        J::CrossJoin(JoinConstraint::None) => Some(Sides::Both),
+        J::Semi(_) | J::LeftSemi(_) | J::Anti(_) | J::LeftAnti(_) => Some(Sides::Left),
+        J::RightSemi(_) | J::RightAnti(_) => Some(Sides::Right),
+        _ => None,
     }
 }
 
-/// A relation under another name, its first columns too.
-fn aliased(alias: &TableAlias, mut columns: Vec<(String, DataType)>) -> Option<Relation> {
+/// Columns with the names that an alias lists.
+fn renamed(alias: &TableAlias, mut columns: Known) -> Option<Known> {
     if !alias.columns.is_empty() && alias.columns.len() != columns.len() {
         return None;
     }
-    for ((name, _), given) in columns.iter_mut().zip(&alias.columns) {
-        name.clone_from(&given.name.value);
+    for ((column, _), given) in columns.iter_mut().zip(&alias.columns) {
+        column.name.clone_from(&given.name.value);
     }
-    distinct(Relation { called: TableReference::bare(alias.name.value.as_str()), columns })
+    Some(columns)
 }
 
-/// A relation whose columns all have names of their own.
-fn distinct(relation: Relation) -> Option<Relation> {
-    let names = relation.columns.iter().map(|(name, _)| name.to_lowercase());
-    let names = names.collect::<std::collections::BTreeSet<_>>();
-    (names.len() == relation.columns.len()).then_some(relation)
-}
-
-/// The columns of a star.
-fn of_item(relations: &[Relation], item: &SelectItem) -> Option<Columns> {
-    use SelectItemQualifiedWildcardKind::ObjectName as Of;
-    let is_plain =
-        |options: &WildcardAdditionalOptions| *options == WildcardAdditionalOptions::default();
-    match item {
-        SelectItem::Wildcard(options) if is_plain(options) => {
-            Some(relations.iter().flat_map(Relation::all).collect())
-        }
-        SelectItem::QualifiedWildcard(Of(name), options) if is_plain(options) => {
-            let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else { return None };
-            Some(called(relations, name)?.all().collect())
-        }
-        _ => None,
-    }
-}
-
-fn called<'a>(relations: &'a [Relation], name: &Ident) -> Option<&'a Relation> {
-    relations.iter().find(|relation| relation.called.table() == name.value)
-}
-
-/// The column that an expression is, written as it is stored.
-fn of_expr(relations: &[Relation], expr: &Expr) -> Option<(Column, DataType)> {
-    let of = |relation: &Relation, name: &Ident| {
-        let found = relation.columns.iter().find(|(known, _)| *known == name.value);
-        found.map(|column| relation.column(column))
-    };
-    match expr {
-        Expr::Identifier(name) => {
-            let mut found = relations.iter().filter_map(|relation| of(relation, name));
-            match (found.next(), found.next()) {
-                (Some(column), None) => Some(column),
-                _ => None,
+/// Whether an expression may stand for several columns: COLUMNS, or the fields of a STRUCT.
+fn stands_for_several(expr: &Expr) -> bool {
+    struct Search;
+    impl Visitor for Search {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> std::ops::ControlFlow<()> {
+            let is_unnest = |expr: &Expr| match expr {
+                Expr::Function(call) => call.name.to_string().eq_ignore_ascii_case("unnest"),
+                _ => false,
+            };
+            match stars::columns_call(expr).is_some() || is_unnest(expr) {
+                true => std::ops::ControlFlow::Break(()),
+                false => std::ops::ControlFlow::Continue(()),
             }
         }
-        Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-            [relation, name] => of(called(relations, relation)?, name),
-            _ => None,
-        },
-        _ => None,
     }
+    Visit::visit(expr, &mut Search).is_break()
 }

@@ -1,10 +1,9 @@
 //! What the passes of this stage ask of the planner: [`Lookahead`].
 //!
-//! Names are resolved before a statement is planned. But which columns a subquery has, or what a
-//! constant expression is, only planning can tell. The planner stands above this stage, so it hands
-//! itself in. It takes such a query through binding and planning as a statement of its own, before
-//! the statement that holds it is bound any further. A view is planned the same way where it is
-//! named.
+//! Names are resolved before a statement is planned. But what a function or a constant expression
+//! is, only planning can tell. The planner stands above this stage, so it hands itself in. It also
+//! binds a part of a statement as a statement of its own, where later passes decide how its columns
+//! are called. A view is planned where it is named.
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Column, ScalarValue, TableReference};
@@ -39,8 +38,10 @@ pub trait Lookahead {
     /// The columns of whatever `name` stands for; `None` when it stands for nothing.
     fn columns(&self, name: &TableReference) -> Result<Option<SchemaRef>>;
 
-    /// The columns of a query whose names are not resolved yet.
-    fn columns_of(&self, query: Statement) -> Result<Columns>;
+    /// The columns of a query whose names are not resolved yet. The query is bound as a statement
+    /// of its own. It is planned only if a function makes one of its relations, or if the columns
+    /// are to be `typed` and one is an expression.
+    fn columns_of(&self, query: Statement, typed: bool) -> Result<Known>;
 
     /// The values of a SELECT without FROM, all constant.
     fn constants(&self, query: Statement) -> Result<Vec<ScalarValue>>;
@@ -52,3 +53,11 @@ pub trait Lookahead {
 
 /// Columns and their types.
 pub(crate) type Columns = Vec<(Column, DataType)>;
+
+/// Columns with their types; no type of what only planning an expression tells.
+pub(crate) type Known = Vec<(Column, Option<DataType>)>;
+
+/// Whether the types of all columns are known.
+pub(crate) fn is_typed(columns: &Known) -> bool {
+    columns.iter().all(|(_, data_type)| data_type.is_some())
+}

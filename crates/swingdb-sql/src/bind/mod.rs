@@ -5,8 +5,9 @@
 //! columns of a relation (`*`, `COLUMNS`, PIVOT, USING) is written out.
 //! [`BINDING`](crate::passes::BINDING) lists the passes in their order.
 //!
-//! Only this stage looks into the catalogs ([`catalogs::Catalogs`]). What only planning can tell,
-//! such as the columns of a subquery, it asks through [`lookahead::Lookahead`].
+//! Only this stage looks into the catalogs ([`catalogs::Catalogs`]). Which columns there are in a
+//! FROM clause, [`from_columns`] tells all passes. What only planning can tell, such as the value
+//! of a constant, they ask through [`lookahead::Lookahead`].
 //!
 //! | this | becomes |
 //! |---|---|
@@ -16,6 +17,7 @@
 //! | `array(SELECT i FROM u)` | [`array_queries`]: a subquery of `array_agg(i)` |
 //! | `x.upper()` | [`method_calls`]: `upper(x)` |
 //! | `a POSITIONAL JOIN b` | [`positional`]: a FULL JOIN by the numbers of rows |
+//! | `a RIGHT JOIN b USING (k)`, `FULL` | [`using_joins`]: `ON`, `k` from the side that has it |
 //! | `SELECT rowid FROM t` | [`rowids`]: the same of a `t` with one more column |
 //! | `SELECT A ... UNION BY NAME SELECT a` | [`by_name`]: `SELECT a AS "A"` |
 
@@ -28,6 +30,7 @@ pub mod functions;
 pub(crate) mod hidden;
 pub(crate) mod identifiers;
 pub(crate) mod information_schema;
+pub(crate) mod joined_names;
 pub mod lookahead;
 pub mod macros;
 pub(crate) mod method_calls;
@@ -43,4 +46,5 @@ pub(crate) mod struct_stars;
 pub mod system;
 pub mod types;
 pub(crate) mod unpivot;
+pub(crate) mod using_joins;
 pub(crate) mod with_clauses;

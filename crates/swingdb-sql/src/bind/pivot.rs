@@ -54,7 +54,7 @@ pub(crate) fn turned(turner: &Turner<'_>, factor: &TableFactor) -> Result<TableF
     };
     let from = build::from(table.as_ref().clone());
     let source = all_of(turner.planner, &turner.around, std::slice::from_ref(&from))?;
-    let source: Vec<String> = source.into_iter().map(|(column, _)| column.name).collect();
+    let source: Vec<String> = source.into_iter().map(|column| column.name).collect();
     let mentioned = mentioned(&pivot, &source)?;
     let groups: Vec<String> = match pivot.groups.is_empty() {
         true if pivot.on.is_empty() => Vec::new(),

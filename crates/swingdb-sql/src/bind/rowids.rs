@@ -222,8 +222,7 @@ fn written_out(
     // The star of a STRUCT is written out elsewhere; what cannot be planned is an error there.
     let Ok(columns) = columns_of(planner, around, choice, from) else { return Ok(None) };
     let hidden = Hidden::of(from);
-    let columns = columns.into_iter().map(|(column, _)| column);
-    let columns = columns.filter(|column| !hidden.has(column)).collect::<Vec<_>>();
+    let columns = columns.into_iter().filter(|column| !hidden.has(column)).collect::<Vec<_>>();
     if !stars::changes(options) {
         let columns = columns.iter().map(|column| SelectItem::UnnamedExpr(reference(column)));
         return Ok(Some(columns.collect()));

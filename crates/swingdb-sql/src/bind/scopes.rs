@@ -12,11 +12,11 @@
 //!   in two of them it is ambiguous. A column goes before a name that the SELECT list gives, but in
 //!   ORDER BY that name goes first.
 //!
-//! The catalogs know the columns of stored and registered tables and of views. The planner is asked
-//! for those of WITH queries, subqueries and files, in a second walk, and only if a plain name may
-//! be one of them and the statement spells that name in several ways. The planner binds and plans
-//! such a query as a statement of its own (see [`Lookahead`]). Where the columns cannot be known,
-//! plain names are left to the other passes.
+//! [`from_columns`] tells the columns of relations, of WITH queries and subqueries too. A subquery
+//! whose columns get their names by later passes is bound as a statement of its own, in a second
+//! walk, and only if a plain name may be one of them and the statement spells that name in several
+//! ways (see [`Lookahead`]). Where the columns cannot be known, plain names are left to the other
+//! passes.
 
 pub(crate) mod spellings;
 
@@ -38,6 +38,7 @@ use crate::ast::names::{CATALOG, SCHEMA};
 use crate::ast::walk::walk_mut;
 use crate::bind::catalogs::{Found, Source};
 use crate::bind::columns::names_of;
+use crate::bind::from_columns;
 use crate::bind::lookahead::Lookahead;
 use crate::bind::system::names::PG_CATALOG;
 use crate::bind::with_clauses::Withs;
@@ -115,24 +116,23 @@ struct Scope {
 struct Resolver<'a> {
     planner: &'a dyn Lookahead,
     scopes: Vec<Scope>,
-    /// Names of common table expressions, in lower case.
-    queries: BTreeSet<String>,
     /// Parameters of the lambdas around.
     parameters: Vec<String>,
-    /// The WITH clauses around, where the planner is asked for columns.
-    withs: Option<Withs>,
+    /// The WITH clauses around.
+    withs: Withs,
+    /// Whether subqueries are bound to know their columns.
+    asks: bool,
     /// Plain names that were left to other passes, in lower case.
     left: BTreeSet<String>,
     failed: Option<Error>,
 }
 
 impl<'a> Resolver<'a> {
-    /// `asks`: the planner for columns that are not known otherwise.
+    /// `asks`: subqueries are bound to know their columns.
     fn new(planner: &'a dyn Lookahead, asks: bool) -> Self {
         let (scopes, parameters) = (Vec::new(), Vec::new());
-        let (queries, left) = Default::default();
-        let withs = asks.then(Withs::default);
-        Self { planner, scopes, queries, parameters, withs, left, failed: None }
+        let (withs, left) = Default::default();
+        Self { planner, scopes, parameters, withs, asks, left, failed: None }
     }
 
     fn keep(&mut self, result: Result<()>) -> ControlFlow<()> {
@@ -189,8 +189,11 @@ impl<'a> Resolver<'a> {
             return self.add_joined(scope, table_with_joins);
         }
         let mut relation = self.relation(factor);
-        if let (None, Some(withs)) = (&relation.columns, &self.withs) {
-            relation.columns = names_of(self.planner, withs, factor);
+        if relation.columns.is_none() {
+            relation.columns = match self.asks {
+                true => names_of(self.planner, &self.withs, factor),
+                false => from_columns::names(self.planner, &self.withs, factor),
+            };
         }
         scope.relations.push(relation);
     }
@@ -225,7 +228,7 @@ impl<'a> Resolver<'a> {
             return relation;
         };
         let is_query = matches!(&reference, TableReference::Bare { table }
-            if self.queries.contains(&table.to_lowercase()));
+            if self.withs.has(table));
         if is_query {
             return relation;
         }
@@ -468,6 +471,7 @@ fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
     match operator {
         J::Join(c) | J::Inner(c) | J::Left(c) | J::LeftOuter(c) | J::Right(c) => Some(c),
         J::RightOuter(c) | J::FullOuter(c) => Some(c),
+        J::AsOf { match_condition: _, constraint: c } => Some(c),
         _ => None,
     }
 }
@@ -531,12 +535,7 @@ impl VisitorMut for Resolver<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
-            self.queries.insert(cte.alias.name.value.to_lowercase());
-        }
-        if let Some(withs) = &mut self.withs {
-            withs.enter(query);
-        }
+        self.withs.enter(query);
         order_by_names(query);
         let scope = match query.body.as_ref() {
             SetExpr::Select(select) => Scope { awaits_select: true, ..self.scope_of(&select.from) },
@@ -547,9 +546,7 @@ impl VisitorMut for Resolver<'_> {
     }
 
     fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        if let Some(withs) = &mut self.withs {
-            withs.leave();
-        }
+        self.withs.leave();
         self.scopes.pop();
         ControlFlow::Continue(())
     }

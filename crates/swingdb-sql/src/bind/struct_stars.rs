@@ -1,6 +1,6 @@
 //! `SELECT st.* FROM t`: the fields of a column that is a STRUCT.
 //!
-//! A relation of that name wins. Which columns there are is asked of the planner, as for COLUMNS.
+//! A relation of that name wins.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use swingdb_common::error::{Error, Result};
 use crate::ast::build::reference;
 use crate::ast::names::name_of;
 use crate::ast::{build, stars};
-use crate::bind::columns::{all_of, each_select};
+use crate::bind::columns::{each_select, typed_of};
 use crate::bind::lookahead::{Columns, Lookahead};
 use crate::bind::with_clauses::Withs;
 
@@ -35,7 +35,7 @@ fn expand(planner: &dyn Lookahead, around: &Withs, select: &mut Select) -> Resul
         let fields = match star(&item) {
             Some((path, options)) if !is_relation(&path, &relations) => {
                 // What cannot be planned is an error of the whole statement.
-                let all = || all_of(planner, around, &select.from).unwrap_or_default();
+                let all = || typed_of(planner, around, &select.from).unwrap_or_default();
                 fields(&path, options, columns.get_or_insert_with(all))?
             }
             _ => None,

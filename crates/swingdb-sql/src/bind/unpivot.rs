@@ -17,7 +17,7 @@ use swingdb_common::error::{Error, Result};
 use crate::ast::build;
 use crate::ast::build::{call, text};
 use crate::bind::columns;
-use crate::bind::columns::all_of;
+use crate::bind::columns::typed_of;
 use crate::bind::lookahead::Columns;
 use crate::bind::pivot::{column, derived, find, names_in};
 use crate::bind::pivots::Turner;
@@ -34,7 +34,7 @@ pub(crate) fn turned(turner: &Turner<'_>, factor: &TableFactor) -> Result<TableF
         return Err(Error::internal("no UNPIVOT"));
     };
     let from = build::from(table.as_ref().clone());
-    let source = all_of(turner.planner, &turner.around, std::slice::from_ref(&from))?;
+    let source = typed_of(turner.planner, &turner.around, std::slice::from_ref(&from))?;
     let names: Vec<String> = source.iter().map(|(column, _)| column.name.clone()).collect();
     let values = value_names(value)?;
     let (entries, used) = entries(turner, table, columns, &names, values.len())?;

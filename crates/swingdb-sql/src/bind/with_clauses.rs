@@ -46,7 +46,7 @@ impl Withs {
 
     /// What can be seen here, the outermost first: of a WITH clause, inside of one of its queries,
     /// those before that.
-    fn visible(&self) -> Vec<&Cte> {
+    pub(crate) fn visible(&self) -> Vec<&Cte> {
         let mut all = Vec::new();
         for (at, level) in self.0.iter().enumerate() {
             let is_innermost = at + 1 == self.0.len();

@@ -1,16 +1,16 @@
 //! Short forms: what the query engine refuses, or takes for something else, rewritten in the syntax
 //! tree into forms it plans right.
 //!
-//! A pass of this stage sees one statement. What it has to know of columns, such as those that
-//! USING merges, it is told through [`relations::Relations`]. Forms that need the catalogs are
+//! A pass of this stage sees one statement. What it has to know of columns, such as those that a
+//! `*` shows, it is told through [`relations::Relations`]. Forms that need the catalogs are
 //! written out in [`bind`](super::bind), forms that the parser does not take in
 //! [`text`](super::text::forms).
 //!
 //! | this | becomes |
 //! |---|---|
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
-//! | `a RIGHT JOIN b USING (k)`, `FULL` | [`using_joins`]: `ON`, `k` from the side that has it |
-//! | `a ASOF JOIN b ON a.t >= b.t` | [`asof`]: `a JOIN b ON asof_join(a.t >= b.t)` |
+//! | `a ASOF JOIN b ON a.t >= b.t` | [`joins`]: `a JOIN b ON asof_join(a.t >= b.t)` |
+//! | `a SEMI JOIN b`, `ANTI` | [`joins`]: `a LEFT SEMI JOIN b` |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
 //! | `(expr).field` | [`members`]: `(expr)['field']` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
@@ -48,7 +48,6 @@
 //!
 //! What is refused here is what the engine would otherwise take for something else without a word.
 
-pub(crate) mod asof;
 pub(crate) mod cast_names;
 pub(crate) mod constants;
 pub(crate) mod correlated_lists;
@@ -56,6 +55,7 @@ pub(crate) mod distinct_on;
 pub(crate) mod grouping_sets;
 pub(crate) mod inner_withs;
 pub(crate) mod intervals;
+pub(crate) mod joins;
 pub(crate) mod json_rows;
 pub(crate) mod json_transform;
 pub(crate) mod members;
@@ -70,7 +70,6 @@ pub(crate) mod select_items;
 pub(crate) mod series;
 pub(crate) mod tries;
 pub(crate) mod unnested_order;
-pub(crate) mod using_joins;
 pub(crate) mod windows;
 
 use std::ops::ControlFlow;
@@ -96,7 +95,7 @@ use crate::desugar::relations::Relations;
 
 /// Applies all rewrites of the [module documentation](self). Names must be resolved.
 pub(crate) fn rewrite(relations: &mut dyn Relations, statement: &mut Statement) -> Result<()> {
-    let mut rewriter = Rewriter { relations, unnamed: 0, failed: None };
+    let mut rewriter = Rewriter { relations, failed: None };
     // Breaks only with an error, which the rewriter keeps.
     let _ = walk_mut(statement, &mut rewriter);
     match rewriter.failed {
@@ -107,8 +106,6 @@ pub(crate) fn rewrite(relations: &mut dyn Relations, statement: &mut Statement) 
 
 struct Rewriter<'a> {
     relations: &'a mut dyn Relations,
-    /// How many relations without a name have got one.
-    unnamed: usize,
     failed: Option<Error>,
 }
 
@@ -131,13 +128,11 @@ impl VisitorMut for Rewriter<'_> {
         self.relations.enter(query);
         recursive_unions::settle(query);
         let relations = &*self.relations;
-        let columns = |factor: &TableFactor| relations.names_of(factor);
         let stars = |item: &SelectItem, from: &[TableWithJoins]| relations.columns_of(item, from);
         let result = order_by_all::rewrite(query, &stars)
             .and_then(|()| constants::check(query))
             .and_then(|()| fetch(query))
             .and_then(|()| windows::rewrite(query))
-            .and_then(|()| using_joins::rewrite(query, &columns, &mut self.unnamed))
             .and_then(|()| distinct_on::rewrite(query, &stars))
             .and_then(|()| unnested_order::rewrite(query));
         self.keep(result)
@@ -145,7 +140,9 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         one_group(select);
-        let result = grouping_sets::rewrite(select).and_then(|()| correlated_lists::derive(select));
+        let result = grouping_sets::rewrite(select)
+            .and_then(|()| correlated_lists::derive(select))
+            .and_then(|()| select.from.iter_mut().try_for_each(joins::rewrite));
         self.keep(result)
     }
 
@@ -163,7 +160,7 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let result = match factor {
-            TableFactor::NestedJoin { table_with_joins, .. } => asof::mark_nested(table_with_joins),
+            TableFactor::NestedJoin { table_with_joins, .. } => joins::rewrite(table_with_joins),
             _ => sample::rewrite(factor),
         };
         self.keep(result)
@@ -556,7 +553,7 @@ fn fetch(query: &mut Query) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use datafusion::sql::sqlparser::parser::Parser;
 
     use super::*;

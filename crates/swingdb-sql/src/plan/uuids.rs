@@ -23,24 +23,9 @@ use swingdb_functions::nested::parts::{AS_PARTS, TRY_AS_PARTS, as_parts};
 use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID, as_uuid};
 
 use crate::nodes::expressions::any_part;
+use crate::nodes::list_functions::{JOIN_FUNCTIONS, REPLACE_FUNCTIONS, SEARCH_FUNCTIONS};
 use crate::plan::uuid_places::{ONE_OF_ALL, UUID, fit, is_text, of_map, places, taken};
 
-/// Functions that compare the elements of a list with their second argument, or with those of it.
-const OF_LISTS: [&str; 13] = [
-    "array_append",
-    "array_except",
-    "array_has",
-    "array_has_all",
-    "array_has_any",
-    "array_intersect",
-    "array_position",
-    "array_positions",
-    "array_remove",
-    "array_remove_all",
-    "array_union",
-    "array_concat",
-    "joined_lists",
-];
 const NULLIF: &str = "nullif";
 /// Functions that look for a key in a map.
 const OF_MAPS: [&str; 2] = ["map_extract", "map_extract_value"];
@@ -56,6 +41,11 @@ pub(crate) fn are_in(node: &LogicalPlan) -> bool {
         )
 }
 
+/// Whether a function compares the elements of a list with its second argument, or those of it.
+fn is_of_lists(function: &str) -> bool {
+    [SEARCH_FUNCTIONS, JOIN_FUNCTIONS].iter().any(|functions| functions.contains(&function))
+}
+
 /// Whether this compares.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
     match expr {
@@ -63,7 +53,7 @@ pub(crate) fn is_concerned(expr: &Expr) -> bool {
         Expr::Between(_) | Expr::InList(_) | Expr::InSubquery(_) | Expr::Case(_) => true,
         Expr::ScalarFunction(call) => {
             ONE_OF_ALL.contains(&call.name())
-                || OF_LISTS.contains(&call.name())
+                || is_of_lists(call.name())
                 || OF_MAPS.contains(&call.name())
                 || call.name() == NULLIF
         }
@@ -142,7 +132,16 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
         Expr::ScalarFunction(call) if OF_MAPS.contains(&call.name()) => {
             of_key(&mut call.args, schema)
         }
-        Expr::ScalarFunction(call) => of_list(&mut call.args, schema),
+        Expr::ScalarFunction(call) => {
+            let replaces = REPLACE_FUNCTIONS.contains(&call.name());
+            match call.args.as_mut_slice() {
+                [list, one, other, ..] if replaces => {
+                    of_list(list, one, schema) | of_list(list, other, schema)
+                }
+                [list, other, ..] => of_list(list, other, schema),
+                _ => false,
+            }
+        }
         Expr::HigherOrderFunction(call) => of_lambda(call, schema)?,
         _ => false,
     };
@@ -210,8 +209,7 @@ fn constants(values: Vec<&mut Expr>, schema: &DFSchema) -> bool {
 }
 
 /// A list and what is looked for in it: an element, or another list.
-fn of_list(args: &mut [Expr], schema: &DFSchema) -> bool {
-    let [list, other, ..] = args else { return false };
+fn of_list(list: &mut Expr, other: &mut Expr, schema: &DFSchema) -> bool {
     let element = |list: &Option<String>| list.as_ref()?.strip_prefix('[').map(str::to_string);
     let (in_list, in_other) = (places(list, schema), places(other, schema));
     if unify_inside(vec![&mut *list, &mut *other], &[schema, schema]) {

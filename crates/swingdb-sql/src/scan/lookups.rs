@@ -17,6 +17,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
 use swingdb_store::{SEGMENT_ROWS, Segment};
 
+use crate::scan::search::{first, is_searchable};
+
 /// Values are looked up when there are so many rows for each; else a look at all rows is as fast.
 const ROWS_FOR_A_VALUE: usize = 128;
 /// Of more values not even a whole segment has so many rows for each.
@@ -60,11 +62,7 @@ impl Lookups {
     ) -> Result<Option<Vec<Range<usize>>>> {
         let few = self.values.len() <= rows.len() / ROWS_FOR_A_VALUE;
         // Hidden columns come behind those of the table.
-        if !few
-            || self.column >= segment.columns()
-            || !segment.stats(self.column)?.sorted
-            || segment.cold_bytes(&[self.column]) != (0, 0)
-        {
+        if !few || self.column >= segment.columns() || !is_searchable(segment, self.column)? {
             return Ok(None);
         }
         let column = segment.slice(self.column, rows.clone())?;
@@ -72,8 +70,8 @@ impl Lookups {
         let mut parts: Vec<Range<usize>> = Vec::new();
         let mut from = 0;
         for value in 0..self.values.len() {
-            let start = first(from..column.len(), |row| compare(row, value).is_ge());
-            let end = first(start..column.len(), |row| compare(row, value).is_gt());
+            let start = first(from..column.len(), |row| Ok(compare(row, value).is_ge()))?;
+            let end = first(start..column.len(), |row| Ok(compare(row, value).is_gt()))?;
             from = end;
             if start == end {
                 continue;
@@ -119,18 +117,4 @@ fn collect(condition: &Arc<dyn PhysicalExpr>, values: &mut Vec<ScalarValue>) -> 
         }
         _ => None,
     }
-}
-
-/// The first of some rows that `is_behind` holds for, as it does for all rows after it; the end of
-/// the rows when there is none.
-fn first(rows: Range<usize>, is_behind: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (rows.start, rows.end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match is_behind(middle) {
-            true => high = middle,
-            false => low = middle + 1,
-        }
-    }
-    low
 }

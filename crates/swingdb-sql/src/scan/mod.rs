@@ -4,7 +4,7 @@
 //! [`table`] is the provider of a table, [`source`] and [`stream`] its scan, [`disk`] what of it is
 //! on a disk still. [`statistics`], [`distinct`] and [`sample`] tell the optimizer how many rows
 //! and values to expect; [`pruning`], [`narrow`], [`lookups`] and [`filter`] leave segments and
-//! rows out.
+//! rows out, some of them by [`search`].
 
 pub(crate) mod disk;
 pub(crate) mod distinct;
@@ -15,6 +15,7 @@ pub mod named;
 pub(crate) mod narrow;
 pub(crate) mod pruning;
 pub(crate) mod sample;
+pub(crate) mod search;
 pub mod source;
 pub(crate) mod statistics;
 pub(crate) mod stream;

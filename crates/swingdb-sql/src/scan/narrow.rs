@@ -14,6 +14,8 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use swingdb_store::{Segment, Table};
 
+use crate::scan::search::{first, is_searchable};
+
 /// Segments that are searched at most. Of more all rows but those of the first and the last segment
 /// are likely to be wanted, and to search takes time.
 const MOST_SEGMENTS: usize = 16;
@@ -76,7 +78,7 @@ impl Bound {
 
     /// Leaves out the rows of a segment that the condition does not hold for.
     fn narrow(&self, segment: &Segment, rows: &mut Range<usize>) -> Result<()> {
-        if !segment.stats(self.column)?.sorted || segment.cold_bytes(&[self.column]) != (0, 0) {
+        if !is_searchable(segment, self.column)? {
             return Ok(());
         }
         use Operator::{Eq, Gt, GtEq, Lt, LtEq};
@@ -94,16 +96,10 @@ impl Bound {
     /// The first of some rows whose value is greater than the bound's; with `or_equal` also one
     /// that is as great.
     fn first(&self, segment: &Segment, rows: &Range<usize>, or_equal: bool) -> Result<usize> {
-        let (mut low, mut high) = (rows.start, rows.end);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let there = segment.slice(self.column, middle..middle + 1)?;
+        first(rows.clone(), |row| {
+            let there = segment.slice(self.column, row..row + 1)?;
             let order = make_comparator(&there, &self.value, SortOptions::default())?(0, 0);
-            match order.is_gt() || (or_equal && order.is_eq()) {
-                true => high = middle,
-                false => low = middle + 1,
-            }
-        }
-        Ok(low)
+            Ok(order.is_gt() || (or_equal && order.is_eq()))
+        })
     }
 }

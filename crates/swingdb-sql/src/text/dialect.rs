@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use swingdb_common::time::intervals::{Length, unit};
 
+use crate::ast::asof::{self, Kind};
 use crate::ast::build::call;
 
 /// The dialect of all statements.
@@ -57,6 +58,9 @@ const GLOB: &str = "glob";
 
 /// The operator of `a ISNULL`.
 const ISNULL: &str = "isnull";
+
+/// What stands behind the `*` of a LEFT JOIN's match condition.
+pub(crate) const OUTER: [Token; 3] = [Token::LParen, Token::Plus, Token::RParen];
 
 /// An interval, whose unit is known: the parser would take an unknown one for an alias, and the
 /// number for seconds. `None` where INTERVAL may be the name of a column.
@@ -202,6 +206,30 @@ fn interval_of(value: Expr, leading_field: Option<DateTimeField>) -> Expr {
     })
 }
 
+/// The match condition of ours, if the parser stands before one: `*` or `* (+)`.
+pub(crate) fn match_condition(parser: &mut Parser<'_>) -> Option<Expr> {
+    if parser.peek_token_ref().token != Token::Mul || !is_behind_match_condition(parser) {
+        return None;
+    }
+    parser.advance_token();
+    let is_outer = (0..).zip(&OUTER).all(|(at, of)| parser.peek_nth_token_ref(at).token == *of);
+    if is_outer {
+        OUTER.iter().for_each(|_| parser.advance_token());
+    }
+    Some(asof::match_condition(if is_outer { Kind::Left } else { Kind::Inner }))
+}
+
+/// Whether `MATCH_CONDITION (` has just been read.
+fn is_behind_match_condition(parser: &Parser<'_>) -> bool {
+    let read = (0..=parser.get_current_index()).rev().map(|at| &parser.token_at(at).token);
+    let mut read = read.filter(|token| !matches!(token, Token::Whitespace(_)));
+    let is_word = |token: &Token| match token {
+        Token::Word(word) => word.keyword == Keyword::MATCH_CONDITION,
+        _ => false,
+    };
+    read.next() == Some(&Token::LParen) && read.next().is_some_and(is_word)
+}
+
 /// Whether an unquoted word comes next.
 fn is_word(parser: &Parser<'_>, text: &str) -> bool {
     is_unquoted(&parser.peek_token_ref().token, text)
@@ -286,7 +314,10 @@ impl Dialect for SwingDialect {
     }
 
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
-        if is_word(parser, "interval") { interval(parser) } else { None }
+        if is_word(parser, "interval") {
+            return interval(parser);
+        }
+        match_condition(parser).map(Ok)
     }
 
     /// `a ISNULL` is `a IS NULL`, and no name for `a`.

@@ -11,9 +11,11 @@
 //! | `pg_catalog.version()` | [`postgres`]: `version()` |
 //! | `[1, 2, ]` | `[1, 2]` |
 //! | `TIMESTAMP_S '2024-01-01'` | `'2024-01-01'::TIMESTAMP_S`; `TIMESTAMP_MS` and so on, too |
+//! | `a ASOF JOIN b ON c` | [`asof`]: `a ASOF JOIN b MATCH_CONDITION (*) ON c` |
 //! | `sum(x) FILTER (a)` | [`filter_clause`]: `sum(x) FILTER (WHERE a)` |
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use swingdb_common::error::Result;
 
 use crate::text::tokens::Pass;
 use crate::text::{
@@ -22,7 +24,7 @@ use crate::text::{
 };
 
 /// Rewrites what the parser does not know into what it does, token by token.
-pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     let mut pass = Pass::new(without_last_commas(tokens));
     relation_statements::rewrite(&mut pass);
     postgres::rewrite(&mut pass);
@@ -35,8 +37,8 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     grouping_sets::rewrite_tokens(&mut pass);
     powers(&mut pass);
     typed_texts(&mut pass);
-    asof::rewrite_tokens(&mut pass);
-    pass.finish()
+    asof::rewrite_tokens(&mut pass)?;
+    Ok(pass.finish())
 }
 
 /// `2 ** 3`: two stars without anything between them.

@@ -177,7 +177,7 @@ pub(crate) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let mut pass = tokens::Pass::new(tokens);
     dropped_words::rewrite(&mut pass)?;
     let tokens = pass.finish();
-    frame_exclude::rewrite(forms::rewrite_tokens(tokens::rewrite(tokens)))
+    frame_exclude::rewrite(forms::rewrite_tokens(tokens::rewrite(tokens))?)
 }
 
 pub(crate) fn parser(tokens: Vec<TokenWithSpan>) -> Result<DFParser<'static>> {

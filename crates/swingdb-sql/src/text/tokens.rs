@@ -75,20 +75,26 @@ impl Pass {
         self.words.len()
     }
 
-    /// Puts `tokens` before each of the words `at`, which are in ascending order.
+    /// Puts `tokens` before each of the words `at`, which are in ascending order; behind the last
+    /// word for a place behind it.
     pub(crate) fn insert_before(&mut self, at: &[usize], tokens: &[Token]) {
-        let mut at = at.iter().filter_map(|word| self.words.get(*word)).peekable();
+        let Some(end) = self.tokens.last().map(|token| token.span) else { return };
+        let at = at.iter().map(|word| self.words.get(*word).copied().unwrap_or(self.tokens.len()));
+        let at = at.collect::<Vec<_>>();
+        let mut at = at.into_iter().peekable();
         if at.peek().is_none() {
             return;
         }
+        let given = |span| tokens.iter().cloned().map(move |token| TokenWithSpan { token, span });
         let mut all = Vec::with_capacity(self.tokens.len() + tokens.len());
         for (index, token) in std::mem::take(&mut self.tokens).into_iter().enumerate() {
-            if at.next_if_eq(&&index).is_some() {
-                let span = token.span;
-                let given = tokens.iter().cloned();
-                all.extend(given.map(|token| TokenWithSpan { token, span }));
+            if at.next_if_eq(&index).is_some() {
+                all.extend(given(token.span));
             }
             all.push(token);
+        }
+        if at.next().is_some() {
+            all.extend(given(end));
         }
         self.words = significant(&all);
         self.tokens = all;

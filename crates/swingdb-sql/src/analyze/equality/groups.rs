@@ -5,8 +5,6 @@
 //!
 //! Where a table is in the order of a key, the engine takes the groups of ROLLUP and the like for
 //! ordered too, whose NULLs are not. So their keys are put into a function that hides the order.
-//!
-//! **Cycle.** Keys of groups are keys as others are, and are wrapped by their own rules.
 
 use std::sync::{Arc, LazyLock};
 

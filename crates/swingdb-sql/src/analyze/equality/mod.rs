@@ -1,7 +1,7 @@
 //! Equal floating point numbers are the same row of a join, a group, a partition.
 //!
 //! The query engine compares by bits wherever it hashes or sorts, and so tells `-0.0` from `0.0`
-//! and one NaN from another. [`keys`] puts the function [`same_bits`] around every floating point
+//! and one NaN from another. [`rule`] puts the function [`same_bits`] around every floating point
 //! key: of joins and `IN (SELECT ...)`, of groups and DISTINCT (and with that of UNION, INTERSECT
 //! and EXCEPT), of partitions and of ORDER BY; and around both sides of a comparison, unless one is
 //! a plain number: the engine compares that right, and the scan can then skip segments. Other keys,
@@ -23,7 +23,11 @@
 //! [`intervals`]: swingdb_functions::keys::intervals
 //! [`order`]: swingdb_functions::keys::order
 
+mod comparisons;
 pub(crate) mod groups;
-pub(crate) mod keys;
+mod keys;
 mod lists;
+mod nodes;
+mod order;
+pub(crate) mod rule;
 pub(crate) mod signs;

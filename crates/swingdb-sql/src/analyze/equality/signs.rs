@@ -9,9 +9,9 @@
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, JoinType, Result, ScalarValue};
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::expr::{Cast, TryCast};
+use datafusion::logical_expr::expr::{BinaryExpr, Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan, TableScan,
+    Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan, Operator, TableScan,
 };
 use swingdb_functions::arithmetic::casts::is_nearest_number;
 use swingdb_functions::keys::same_bits::is_same_bits;
@@ -169,4 +169,24 @@ fn stored_is_signed(scan: &TableScan, index: usize) -> bool {
     });
     // Bounds are by the order in which such a NaN is the least.
     least.and_then(|stats| stats.min).is_none_or(|least| is_signed_nan(&least))
+}
+
+/// Whether an expression's value depends on which of two numbers is greater.
+pub(super) fn is_ordering(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_order(*op),
+        Expr::Between(_) => true,
+        Expr::AggregateFunction(call) => is_extreme(call.func.name()),
+        Expr::WindowFunction(call) => is_extreme(call.fun.name()),
+        Expr::ScalarFunction(call) => is_choice(call),
+        _ => false,
+    }
+}
+
+pub(super) fn is_order(operator: Operator) -> bool {
+    matches!(operator, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
+}
+
+pub(super) fn is_choice(call: &ScalarFunction) -> bool {
+    matches!(call.name(), "greatest" | "least")
 }

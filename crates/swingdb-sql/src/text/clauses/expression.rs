@@ -119,6 +119,8 @@ fn with_parts(node: &Expr) -> Result<()> {
             for MapEntry { key: _, value: _ } in entries {}
             Ok(())
         }
+        // An ASOF LEFT JOIN, see `ast::asof`.
+        Expr::OuterJoin(all) if matches!(all.as_ref(), Expr::Wildcard(_)) => Ok(()),
         Expr::Interval(node) => interval(node),
         Expr::Lambda(node) => lambda(node),
         other => Err(Error::unsupported(format!("the expression {other}"))),

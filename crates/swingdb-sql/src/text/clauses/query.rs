@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
+use crate::ast::asof;
 use crate::ast::walk::reads;
 use crate::text::clauses::{expression, none_of, relation};
 
@@ -266,13 +267,13 @@ pub(crate) fn table_with_joins(node: &TableWithJoins) -> Result<()> {
 }
 
 fn join(node: &Join) -> Result<()> {
-    // GLOBAL is what ASOF and POSITIONAL have become.
+    // GLOBAL CROSS is what POSITIONAL has become.
     let Join { relation: _, global, join_operator } = node;
     use JoinOperator as J;
     match join_operator {
-        // Refused where joins are rewritten, with what to write instead.
-        J::AsOf { match_condition: _, constraint: _ } => Ok(()),
-        _ if *global => Ok(()),
+        J::AsOf { match_condition, constraint } => asof_join(match_condition, constraint),
+        J::CrossJoin(JoinConstraint::None) if *global => Ok(()),
+        _ if *global => Err(Error::unsupported("GLOBAL before a join")),
         J::Join(on)
         | J::Inner(on)
         | J::Left(on)
@@ -292,6 +293,18 @@ fn join(node: &Join) -> Result<()> {
             let text = node.to_string();
             Err(Error::unsupported(format!("this kind of join: {}", text.trim_start())))
         }
+    }
+}
+
+fn asof_join(match_condition: &Expr, node: &JoinConstraint) -> Result<()> {
+    if asof::kind(match_condition).is_none() {
+        return Err(Error::unsupported("MATCH_CONDITION; write ON a.k = b.k AND a.t >= b.t"));
+    }
+    match node {
+        JoinConstraint::On(_) | JoinConstraint::Using(_) => Ok(()),
+        JoinConstraint::Natural | JoinConstraint::None => Err(Error::plan(
+            "ASOF JOIN needs a condition: ON a.k = b.k AND a.t >= b.t, or USING (k, t)",
+        )),
     }
 }
 

@@ -1,51 +1,106 @@
-//! Joins whose merged columns the engine gets wrong, and kinds of join it has under another name.
+//! Joins by USING and NATURAL, whose merged columns the engine gets wrong.
 //!
 //! After `a LEFT JOIN b USING (k)` the plain name `k` is `a.k`, after `RIGHT JOIN` it is `b.k`,
 //! after `FULL JOIN` the one of the two that is not NULL. The engine shows the one whose table
 //! comes first in the alphabet for `*`, and takes `k` for ambiguous in WHERE. So these joins get an
-//! `ON`, and the plain names in the SELECT what they stand for. Where it takes the columns of a
-//! relation to know that (`NATURAL JOIN`, a chain by different columns, `* EXCLUDE (k)`), the
-//! planner is asked for them. `SEMI JOIN` and `ANTI JOIN` are the engine's `LEFT SEMI JOIN` and
-//! `LEFT ANTI JOIN`.
+//! `ON`, and the plain names in the SELECT what they stand for. All that has to know which columns
+//! are merged, and what `*` shows after that, asks here ([`shown`]).
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
+use datafusion::common::TableReference;
+use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
-    OrderBy, OrderByKind, Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitMut, WildcardAdditionalOptions,
+    ObjectNamePart, OrderBy, OrderByKind, Query, ReplaceSelectElement, ReplaceSelectItem, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins,
+    VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
 
 use crate::ast::build::call;
 use crate::ast::names::constraint_mut;
-use crate::ast::walk::replace_names;
+use crate::ast::walk::{replace_names, walk_mut};
 use crate::ast::{build, stars};
-use crate::desugar::asof;
+use crate::desugar::relations::Relations;
 
 /// Gives the columns of a relation, if they are known.
 pub(crate) type ColumnsOf<'a> = dyn Fn(&TableFactor) -> Option<Vec<String>> + 'a;
 
-/// Rewrites the joins of a query's own SELECTs; subqueries are visited by themselves.
-pub(crate) fn rewrite(
-    query: &mut Query,
-    columns: &ColumnsOf<'_>,
-    unnamed: &mut usize,
-) -> Result<()> {
-    let order_by = query.order_by.as_mut();
-    match query.body.as_mut() {
-        SetExpr::Select(select) => rewrite_select(select, order_by, columns, unnamed),
-        other => operands(other, columns, unnamed),
+/// Gives the joins of a statement an ON. Names must be resolved.
+pub(crate) fn rewrite(relations: &mut dyn Relations, statement: &mut Statement) -> Result<()> {
+    let mut rewriter = Rewriter { relations, failed: None };
+    // Breaks only with an error, which the rewriter keeps.
+    let _ = walk_mut(statement, &mut rewriter);
+    rewriter.failed.map_or(Ok(()), Err)
+}
+
+struct Rewriter<'a> {
+    relations: &'a mut dyn Relations,
+    failed: Option<Error>,
+}
+
+impl VisitorMut for Rewriter<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.relations.enter(query);
+        let relations = &*self.relations;
+        let columns = |factor: &TableFactor| relations.names_of(factor);
+        let order_by = query.order_by.as_mut();
+        let result = match query.body.as_mut() {
+            SetExpr::Select(select) => rewrite_select(select, order_by, &columns),
+            other => operands(other, &columns),
+        };
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.relations.leave();
+        ControlFlow::Continue(())
     }
 }
 
-fn operands(body: &mut SetExpr, columns: &ColumnsOf<'_>, unnamed: &mut usize) -> Result<()> {
+/// Whether a join merges columns.
+pub(crate) fn merges(join: &Join) -> bool {
+    use JoinConstraint::{Natural, Using};
+    matches!(constraint(&join.join_operator), Some((Using(_) | Natural, _)))
+}
+
+/// The columns that a `*` shows of a FROM clause, with what qualifies them; `None` where it cannot
+/// be told whose they are.
+pub(crate) fn shown(
+    from: &[TableWithJoins],
+    columns: &ColumnsOf<'_>,
+) -> Option<Vec<(Option<TableReference>, String)>> {
+    let merged = Merged::of(from, columns).ok()??;
+    let items = merged.chosen(&WildcardAdditionalOptions::default()).ok()?;
+    let column = |item| match item {
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(mut parts)) => {
+            let name = parts.pop()?.value;
+            let of = parts.into_iter().map(ObjectNamePart::Identifier).collect();
+            Some((object_name_to_table_reference(ObjectName(of), false).ok(), name))
+        }
+        SelectItem::ExprWithAlias { alias, .. } => Some((None, alias.value)),
+        _ => None,
+    };
+    items.into_iter().map(column).collect()
+}
+
+fn operands(body: &mut SetExpr, columns: &ColumnsOf<'_>) -> Result<()> {
     match body {
-        SetExpr::Select(select) => rewrite_select(select, None, columns, unnamed),
+        SetExpr::Select(select) => rewrite_select(select, None, columns),
         SetExpr::SetOperation { left, right, .. } => {
-            operands(left, columns, unnamed)?;
-            operands(right, columns, unnamed)
+            operands(left, columns)?;
+            operands(right, columns)
         }
         _ => Ok(()),
     }
@@ -55,60 +110,26 @@ fn rewrite_select(
     select: &mut Select,
     order_by: Option<&mut OrderBy>,
     columns: &ColumnsOf<'_>,
-    unnamed: &mut usize,
 ) -> Result<()> {
-    select.from.iter_mut().try_for_each(asof::mark)?;
-    for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
-        let operator = &mut join.join_operator;
-        match operator {
-            JoinOperator::Semi(on) => *operator = JoinOperator::LeftSemi(on.clone()),
-            JoinOperator::Anti(on) => *operator = JoinOperator::LeftAnti(on.clone()),
-            JoinOperator::AsOf { .. } => {
-                return Err(Error::unsupported(
-                    "MATCH_CONDITION; write ON a.k = b.k AND a.t >= b.t",
-                ));
-            }
-            _ => {}
-        }
-    }
     let (mut merging, mut needed) = (false, false);
     for join in select.from.iter().flat_map(|from| &from.joins) {
         if let Some((JoinConstraint::Using(_) | JoinConstraint::Natural, value)) =
             constraint(&join.join_operator)
         {
             merging = true;
-            needed |= !matches!(value, Value::Left) || asof::is_open(join);
+            needed |= !matches!(value, Value::Left) || is_asof(join);
         }
     }
     if !merging {
         return Ok(());
     }
-    name_relations(select, unnamed);
-    match Merged::of(select, columns)? {
+    match Merged::of(&select.from, columns)? {
         Some(merged) => merged.apply(select, order_by),
         None if !needed => Ok(()),
         None => Err(Error::unsupported(
             "RIGHT, FULL or ASOF JOIN with USING or NATURAL where it cannot be told whose the \
              columns are; write ON",
         )),
-    }
-}
-
-/// Gives relations without a name one that no other has; `unnamed` counts them.
-fn name_relations(select: &mut Select, unnamed: &mut usize) {
-    for from in &mut select.from {
-        let joined = from.joins.iter_mut().map(|join| &mut join.relation);
-        for relation in std::iter::once(&mut from.relation).chain(joined) {
-            let (TableFactor::Derived { alias: alias @ None, .. }
-            | TableFactor::Table { alias: alias @ None, args: Some(_), .. }
-            | TableFactor::Function { alias: alias @ None, .. }
-            | TableFactor::UNNEST { alias: alias @ None, .. }) = relation
-            else {
-                continue;
-            };
-            *unnamed += 1;
-            *alias = Some(build::alias(&Ident::with_quote('"', format!("joined ({unnamed})"))));
-        }
     }
 }
 
@@ -131,8 +152,11 @@ fn constraint(operator: &JoinOperator) -> Option<(&JoinConstraint, Value)> {
         | J::Left(on)
         | J::LeftOuter(on)
         | J::CrossJoin(on)
+        | J::Semi(on)
         | J::LeftSemi(on)
-        | J::LeftAnti(on) => Some((on, Value::Left)),
+        | J::Anti(on)
+        | J::LeftAnti(on)
+        | J::AsOf { match_condition: _, constraint: on } => Some((on, Value::Left)),
         J::Right(on) | J::RightOuter(on) => Some((on, Value::Right)),
         J::FullOuter(on) => Some((on, Value::Either)),
         _ => None,
@@ -182,6 +206,18 @@ impl<'a> Relation<'a> {
     }
 }
 
+fn is_asof(join: &Join) -> bool {
+    matches!(join.join_operator, JoinOperator::AsOf { .. })
+}
+
+/// The condition of an ASOF JOIN by `USING (k, t)`: the last column is that of the time.
+fn nearest(mut equal: Vec<Expr>) -> Expr {
+    if let Some(Expr::BinaryOp { op, .. }) = equal.last_mut() {
+        *op = BinaryOperator::GtEq;
+    }
+    build::all(equal)
+}
+
 /// Several columns merged into one.
 struct Column {
     /// Its name in the relation that shows it.
@@ -211,9 +247,9 @@ struct Merged<'a> {
 
 impl<'a> Merged<'a> {
     /// `None` where it cannot be told whose the columns are.
-    fn of(select: &Select, columns_of: &'a ColumnsOf<'a>) -> Result<Option<Self>> {
+    fn of(from: &[TableWithJoins], columns_of: &'a ColumnsOf<'a>) -> Result<Option<Self>> {
         let mut merged = Self { columns: Vec::new(), shown: Vec::new(), conditions: Vec::new() };
-        for (chain, from) in select.from.iter().enumerate() {
+        for (chain, from) in from.iter().enumerate() {
             let Some(first) = Relation::of(&from.relation, chain, columns_of) else {
                 return Ok(None);
             };
@@ -250,11 +286,11 @@ impl<'a> Merged<'a> {
         let mut condition = None;
         if !names.is_empty() {
             let Some(equal) = self.join(&names, &mut right, value) else { return Ok(false) };
-            condition =
-                Some(if asof::is_open(join) { asof::nearest(equal) } else { build::all(equal) });
+            condition = Some(if is_asof(join) { nearest(equal) } else { build::all(equal) });
         }
         self.conditions.push(condition);
-        if !matches!(join.join_operator, JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_)) {
+        use JoinOperator::{Anti, LeftAnti, LeftSemi, Semi};
+        if !matches!(join.join_operator, Semi(_) | LeftSemi(_) | Anti(_) | LeftAnti(_)) {
             self.shown.push(right);
         }
         Ok(true)
@@ -400,7 +436,6 @@ impl<'a> Merged<'a> {
                 (constraint_mut(&mut join.join_operator), condition)
             {
                 *on = JoinConstraint::On(condition.clone());
-                asof::close(join);
             }
         }
         select.from = from;
@@ -640,7 +675,19 @@ fn field(of: &[Ident], column: &Ident) -> Expr {
 
 #[cfg(test)]
 mod tests {
-    use crate::desugar::tests::rewritten;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::*;
+    use crate::bind::joined_names;
+    use crate::desugar::tests::Unknown;
+    use crate::text::dialect::DIALECT;
+
+    fn rewritten(sql: &str) -> Result<String> {
+        let mut statements = Parser::parse_sql(&DIALECT, sql).unwrap();
+        joined_names::give(&mut statements[0]);
+        rewrite(&mut Unknown, &mut statements[0])?;
+        Ok(statements[0].to_string())
+    }
 
     #[test]
     fn merged_columns_of_full_and_right_joins() {
@@ -712,7 +759,7 @@ mod tests {
         assert!(rewritten("SELECT 1 FROM t NATURAL FULL JOIN s").is_err());
         assert_eq!(
             rewritten("SELECT 1 FROM t SEMI JOIN s USING (k)").unwrap(),
-            "SELECT 1 FROM t LEFT SEMI JOIN s ON t.k = s.k"
+            "SELECT 1 FROM t SEMI JOIN s ON t.k = s.k"
         );
     }
 }
