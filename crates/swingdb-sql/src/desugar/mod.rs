@@ -9,6 +9,7 @@
 //! | this | becomes |
 //! |---|---|
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
+//! | `(a, b) IN (SELECT c, d ...)` | [`row_members`]: `EXISTS (... c = a AND d = b)` |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`using_joins`]: `ON`, `k` from the side that has it |
 //! | `a ASOF JOIN b ON a.t >= b.t` | [`asof`]: `a JOIN b ON asof_join(a.t >= b.t)` |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
@@ -64,6 +65,7 @@ pub(crate) mod quantified;
 pub(crate) mod recursive_unions;
 pub(crate) mod registered;
 pub(crate) mod relations;
+pub(crate) mod row_members;
 pub(crate) mod same_names;
 pub(crate) mod sample;
 pub(crate) mod select_items;
@@ -145,7 +147,12 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         one_group(select);
-        let result = grouping_sets::rewrite(select).and_then(|()| correlated_lists::derive(select));
+        let conditions = select.selection.iter_mut().chain(&mut select.having);
+        let result = conditions
+            .into_iter()
+            .try_for_each(row_members::in_condition)
+            .and_then(|()| grouping_sets::rewrite(select))
+            .and_then(|()| correlated_lists::derive(select));
         self.keep(result)
     }
 
@@ -189,7 +196,8 @@ impl VisitorMut for Rewriter<'_> {
             };
         }
         complement_of_sum(expr);
-        ControlFlow::Continue(())
+        let result = row_members::value(expr);
+        self.keep(result.map(|new| new.into_iter().for_each(|new| *expr = new)))
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
