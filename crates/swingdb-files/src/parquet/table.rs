@@ -40,6 +40,7 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::types::sql_names::sql_name;
 use swingdb_functions::text::uuids::as_uuid;
 
 use crate::input::InputFile;
@@ -127,6 +128,55 @@ impl ParquetTable {
         }
         let schema = schema.ok_or_else(|| Error::internal("no Parquet file"))?;
         let combined = Combined::new(&schema, &places, options)?;
+        Ok(Self::of_columns(entries, &schema, combined, places))
+    }
+
+    /// The table of files whose columns are known: those of `schema`, of which `places` has some.
+    /// What a file does not have is NULL.
+    pub(crate) fn declared(
+        files: Vec<InputFile>,
+        schema: SchemaRef,
+        places: FileColumns,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let combined = Combined::new(&schema, &places, &ImportOptions::default())?;
+        let mut entries = Vec::new();
+        for input in files {
+            let (known, found) = Known::load(&input)?;
+            for (field, source) in schema.fields().iter().zip(combined.sources()) {
+                if matches!(source, Source::File(_)) {
+                    Self::check_declared(field, &found, &input)?;
+                }
+            }
+            entries.push(Entry { input, known: Mutex::new(Arc::new(known)) });
+        }
+        Ok(Arc::new(Self::of_columns(entries, &schema, combined, places)))
+    }
+
+    /// Refuses a file that has a column of another type, or lacks one that cannot be NULL.
+    fn check_declared(wanted: &FieldRef, found: &SchemaRef, input: &InputFile) -> Result<()> {
+        let name = wanted.name();
+        let Ok(field) = found.field_with_name(name) else {
+            return match wanted.is_nullable() {
+                true => Ok(()),
+                false => Err(input.broken(&format!("has no column {name:?}"))),
+            };
+        };
+        match wanted.data_type().equals_datatype(field.data_type()) {
+            true => Ok(()),
+            false => Err(input.broken(&format!(
+                "has {} as column {name:?}, which the table says is {}",
+                sql_name(field.data_type()),
+                sql_name(wanted.data_type())
+            ))),
+        }
+    }
+
+    fn of_columns(
+        files: Vec<Entry>,
+        schema: &SchemaRef,
+        combined: Combined,
+        places: FileColumns,
+    ) -> Self {
         // The engine looks for columns by their names, so the files' may be fewer here.
         let of_file = |source: &Source| match source {
             Source::File(at) => Some(Arc::clone(&schema.fields()[*at])),
@@ -144,7 +194,7 @@ impl ParquetTable {
         let table_schema = TableSchema::builder(Arc::new(own))
             .with_table_partition_cols(Fields::from(places.fields()))
             .build();
-        Ok(Self { files: entries, places, combined, table_schema, positions })
+        Self { files, places, combined, table_schema, positions }
     }
 
     /// What is known of a file now.
