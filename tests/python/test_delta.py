@@ -107,6 +107,7 @@ def test_versions_of_a_table(con, tmp_path):
     # A statement sees the version that is the newest when it begins.
     table.commit(table.write("d.parquet", rows(10)))
     assert con.sql(f"SELECT sum(v) FROM '{table.root}' WHERE v > 2").fetchall() == [(13,)]
+    assert con.sql(f"SELECT sum(v) FROM '{table.root}'").fetchall() == [(15,)]
     with pytest.raises(swingdb.FileImportError, match="no version 9; the newest one is 4"):
         con.sql(f"FROM {scan}, version = 9)")
     with pytest.raises(swingdb.PlanError, match=r'no option "versoin"; there is: version'):
@@ -240,6 +241,13 @@ def test_tables_of_the_package_deltalake(con, tmp_path):
     assert found == places.select(["k", "v"]).to_pylist()
     utc = con.sql(f"SELECT DISTINCT at = TIMESTAMPTZ '2024-01-02 03:04:05.678901Z' FROM '{parts}'")
     assert utc.fetchall() == [(True,)]
+
+    nested = str(tmp_path / "nested")
+    deltalake.write_deltalake(nested, pa.table({"s": [{"a": 1}], "l": [[{"a": 1}]]}))
+    later = pa.table({"s": [{"a": 2, "b": "x"}], "l": [[{"a": 1, "b": "y"}]]})
+    deltalake.write_deltalake(nested, later, mode="append", schema_mode="merge")
+    found = con.sql(f"SELECT s.a, s.b, l[1].b FROM '{nested}' ORDER BY 1").fetchall()
+    assert found == [(1, None, None), (2, "x", "y")]
 
     many = str(tmp_path / "many")
     for v in range(12):

@@ -1,5 +1,6 @@
 """dbt's fixtures, on a private database."""
 
+import os
 import pathlib
 
 import dbt.tests.adapter
@@ -29,5 +30,8 @@ def test_data_dir(request, tmp_path_factory):
 
 @pytest.fixture(scope="class")
 def logs_dir(tmp_path_factory):
-    """Not in the checkout."""
-    return str(tmp_path_factory.mktemp("logs"))
+    """dbt's logs: not in the checkout."""
+    folder = str(tmp_path_factory.mktemp("logs"))
+    os.environ["DBT_LOG_PATH"] = folder
+    yield folder
+    del os.environ["DBT_LOG_PATH"]

@@ -17,6 +17,7 @@ from dbt.tests.adapter.basic.expected_catalog import (
     expected_references_catalog,
     no_stats,
 )
+from dbt.tests.adapter.hooks.test_model_hooks import BaseTestPrePost
 from dbt.tests.adapter.incremental import test_incremental_microbatch as microbatch
 from dbt.tests.adapter.python_model import test_python_model as python_models
 from dbt.tests.adapter.sample_mode import fixtures as sample_mode
@@ -124,6 +125,14 @@ def refreshed(name):
     return {name: test}
 
 
+def two_rows(self, project):
+    """The suite's, whose times have offsets of one digit."""
+    return (
+        f"insert into {project.test_schema}.input_model (id, event_time) values "
+        "(4, TIMESTAMP '2020-01-04 00:00:00'), (5, TIMESTAMP '2020-01-05 00:00:00')"
+    )
+
+
 def with_bom(self, project):
     """The file lies in the suite."""
     project.run_sql(seeds.seeds__expected_sql)
@@ -131,9 +140,10 @@ def with_bom(self, project):
     shutil.copy(FOLDER / "simple_seed" / "seed_bom.csv", place)
 
 
-def check_hooks(self, state, project, host, **count):
+def check_hooks(self, state, project, host, count=1):
     """As the suite's, for a profile without server and user."""
-    contexts = self.get_ctx_vars(state, project=project, **count)
+    counted = {"count": count} if isinstance(self, BaseTestPrePost) else {}
+    contexts = self.get_ctx_vars(state, project=project, **counted)
     for context in contexts if isinstance(contexts, list) else [contexts]:
         assert context["test_state"] == state
         assert context["target_name"] == "default"
@@ -160,6 +170,14 @@ PYTHON_MODELS = {
     "models": fixture({
         "input_model.sql": python_models._input_model_sql.replace("00-0'", "00'"),
         "model_that_refs_input.py": python_models._model_that_refs_input_py,
+    })
+}
+
+#: Filters of relations are SQL.
+INCREMENTAL_PYTHON = {
+    "models": fixture({
+        "m_1.sql": python_models.m_1,
+        "incremental.py": python_models.incremental_python.replace("df.id > 5", "'id > 5'"),
     })
 }
 
@@ -190,12 +208,14 @@ CHANGED = {
     "TestSimpleSeedWithBOM": {"setUp": pytest.fixture(scope="class", autouse=True)(with_bom)},
     "BaseMicrobatch": {
         "input_model_sql": fixture(microbatch._input_model_sql.replace("00-0'", "00'")),
+        "insert_two_rows_sql": pytest.fixture(scope="class")(two_rows),
     },
     "BaseSampleModeTest": {
         "input_model_sql": fixture(sample_mode.input_model_sql.replace("00-0'", "00'"))
     },
     "BasePythonEmptyTests": PYTHON_MODELS,
     "BasePythonSampleTests": PYTHON_MODELS,
+    "BasePythonIncrementalTests": INCREMENTAL_PYTHON,
     **dict.fromkeys(HOOKS, {"check_hooks": check_hooks}),
     "BaseUnitTestingTypes": {
         "data_types": fixture([

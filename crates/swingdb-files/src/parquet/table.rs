@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::catalog::view::ViewTable;
@@ -45,6 +45,7 @@ use swingdb_functions::text::uuids::as_uuid;
 
 use crate::input::InputFile;
 use crate::options::ImportOptions;
+use crate::parquet::declared;
 use crate::parquet::guarded_source::{GuardedSource, Progress};
 use crate::parquet::known::{Identity, Known, changed};
 use crate::parquet::scan::ParquetScan;
@@ -138,17 +139,28 @@ impl ParquetTable {
         schema: SchemaRef,
         places: FileColumns,
     ) -> Result<Arc<dyn TableProvider>> {
-        let combined = Combined::new(&schema, &places, &ImportOptions::default())?;
+        let mut fields: Vec<FieldRef> = schema.fields().to_vec();
+        let of_files = Combined::new(&schema, &places, &ImportOptions::default())?;
         let mut entries = Vec::new();
         for input in files {
             let (known, found) = Known::load(&input)?;
-            for (field, source) in schema.fields().iter().zip(combined.sources()) {
+            for (field, source) in fields.iter_mut().zip(of_files.sources()) {
                 if matches!(source, Source::File(_)) {
                     Self::check_declared(field, &found, &input)?;
+                    // Parts of lists and maps have names that say nothing: those of the files, so
+                    // that no value has to be converted.
+                    let found = found.field_with_name(field.name());
+                    if let Ok(found) = found.map(Field::data_type)
+                        && declared::same(field.data_type(), found)
+                    {
+                        *field = Arc::new(Field::clone(field).with_data_type(found.clone()));
+                    }
                 }
             }
             entries.push(Entry { input, known: Mutex::new(Arc::new(known)) });
         }
+        let schema = Arc::new(Schema::new(fields));
+        let combined = Combined::new(&schema, &places, &ImportOptions::default())?;
         Ok(Arc::new(Self::of_columns(entries, &schema, combined, places)))
     }
 
@@ -161,7 +173,7 @@ impl ParquetTable {
                 false => Err(input.broken(&format!("has no column {name:?}"))),
             };
         };
-        match wanted.data_type().equals_datatype(field.data_type()) {
+        match declared::fits(wanted.data_type(), field.data_type()) {
             true => Ok(()),
             false => Err(input.broken(&format!(
                 "has {} as column {name:?}, which the table says is {}",
