@@ -44,8 +44,17 @@ fn parts(a: &DataType, b: &DataType, of_part: fn(&DataType, &DataType) -> bool) 
             }
             _ => false,
         },
-        _ => a == b,
+        _ => a == b || (is_text(a) && is_text(b)) || (is_bytes(a) && is_bytes(b)),
     }
+}
+
+/// Texts are views, but for keys of maps.
+fn is_text(of: &DataType) -> bool {
+    matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+fn is_bytes(of: &DataType) -> bool {
+    matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
 #[cfg(test)]
@@ -65,5 +74,6 @@ mod tests {
         assert!(fits(&list(new.clone(), "item"), &list(old, "element")));
         assert!(same(&list(new.clone(), "item"), &list(new, "element")));
         assert!(!fits(&DataType::Int64, &DataType::Int32));
+        assert!(same(&DataType::Utf8View, &DataType::Utf8));
     }
 }
