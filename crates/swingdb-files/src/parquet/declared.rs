@@ -3,8 +3,7 @@
 use arrow::datatypes::{DataType, FieldRef};
 
 /// Whether both are the same, but for the names of parts of lists and maps, for how texts and bytes
-/// are held, and for what may be
-/// NULL.
+/// are held, and for what may be NULL.
 pub(super) fn same(wanted: &DataType, found: &DataType) -> bool {
     match (wanted, found) {
         (DataType::Struct(wanted), DataType::Struct(found)) => {
