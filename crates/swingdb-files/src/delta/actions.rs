@@ -133,10 +133,7 @@ impl Actions {
         };
         let scan = FileScan::open_files(find_files(&glob::Pattern::escape(name))?, &options, None)?;
         let schema = scan.schema();
-        if schema.fields().find("sidecar").is_some() {
-            return Err(broken(path, "is a checkpoint of the second kind, which cannot be read"));
-        }
-        let wanted = ["protocol", "metaData", "add"];
+        let wanted = ["protocol", "metaData", "add", "sidecar"];
         let fields = schema.fields().iter().enumerate();
         let columns: Vec<usize> = fields
             .filter(|(_, field)| wanted.contains(&field.name().as_str()))
@@ -168,6 +165,10 @@ impl Actions {
     /// The actions of rows, of which each has one column that is not NULL.
     fn take(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
         let structs = |name: &str| batch.column_by_name(name).and_then(|c| c.as_struct_opt());
+        // Writers have the column also where nothing lies in other files.
+        if structs("sidecar").is_some_and(|sidecars| sidecars.null_count() < sidecars.len()) {
+            return Err(broken(path, "is a checkpoint of the second kind, which cannot be read"));
+        }
         if let Some(adds) = structs("add") {
             let paths = Texts::of(path, adds, "path")?;
             let values = column(path, adds, "partitionValues")?;
