@@ -28,6 +28,7 @@ NOT_RUN = {
     "swingdb serve": "serves until it is ended",
     "swingdb ui": "serves until it is ended",
     "swingdb-server": "serves until it is ended",
+    "dbt": "another program",
     "psql": "another program",
     "PGPASSWORD=": "another program",
     "swingdb probe": "measures a disk for a minute",

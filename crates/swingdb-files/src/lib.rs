@@ -15,6 +15,7 @@
 #![deny(unsafe_code)]
 
 mod csv;
+mod delta;
 pub mod file_scan;
 pub mod input;
 mod ipc;

@@ -207,6 +207,11 @@ fn neighbour(path: &str) -> Option<String> {
 }
 
 impl InputFile {
+    /// The file of a path, which is no pattern.
+    pub(crate) fn of_path(path: &Path) -> Result<Self> {
+        Self::inspect(path)
+    }
+
     /// Looks at a file's length and first bytes.
     fn inspect(path: &Path) -> Result<Self> {
         let fail = |source: io::Error| match source.kind() {

@@ -3,6 +3,7 @@
 mod bounds;
 mod chunks;
 mod damage;
+mod declared;
 mod footer;
 mod guarded_source;
 mod intervals;

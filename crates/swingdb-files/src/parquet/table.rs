@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::catalog::view::ViewTable;
@@ -40,10 +40,12 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::types::sql_names::sql_name;
 use swingdb_functions::text::uuids::as_uuid;
 
 use crate::input::InputFile;
 use crate::options::ImportOptions;
+use crate::parquet::declared;
 use crate::parquet::guarded_source::{GuardedSource, Progress};
 use crate::parquet::known::{Identity, Known, changed};
 use crate::parquet::scan::ParquetScan;
@@ -127,6 +129,66 @@ impl ParquetTable {
         }
         let schema = schema.ok_or_else(|| Error::internal("no Parquet file"))?;
         let combined = Combined::new(&schema, &places, options)?;
+        Ok(Self::of_columns(entries, &schema, combined, places))
+    }
+
+    /// The table of files whose columns are known: those of `schema`, of which `places` has some.
+    /// What a file does not have is NULL.
+    pub(crate) fn declared(
+        files: Vec<InputFile>,
+        schema: SchemaRef,
+        places: FileColumns,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let mut fields: Vec<FieldRef> = schema.fields().to_vec();
+        let of_files = Combined::new(&schema, &places, &ImportOptions::default())?;
+        let mut entries = Vec::new();
+        for input in files {
+            let (known, found) = Known::load(&input)?;
+            for (field, source) in fields.iter_mut().zip(of_files.sources()) {
+                if matches!(source, Source::File(_)) {
+                    Self::check_declared(field, &found, &input)?;
+                    // Parts of lists and maps have names that say nothing: those of the files, so
+                    // that no value has to be converted.
+                    let found = found.field_with_name(field.name());
+                    if let Ok(found) = found.map(Field::data_type)
+                        && declared::same(field.data_type(), found)
+                    {
+                        *field = Arc::new(Field::clone(field).with_data_type(found.clone()));
+                    }
+                }
+            }
+            entries.push(Entry { input, known: Mutex::new(Arc::new(known)) });
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let combined = Combined::new(&schema, &places, &ImportOptions::default())?;
+        Ok(Arc::new(Self::of_columns(entries, &schema, combined, places)))
+    }
+
+    /// Refuses a file that has a column of another type, or lacks one that cannot be NULL.
+    fn check_declared(wanted: &FieldRef, found: &SchemaRef, input: &InputFile) -> Result<()> {
+        let name = wanted.name();
+        let Ok(field) = found.field_with_name(name) else {
+            return match wanted.is_nullable() {
+                true => Ok(()),
+                false => Err(input.broken(&format!("has no column {name:?}"))),
+            };
+        };
+        match declared::fits(wanted.data_type(), field.data_type()) {
+            true => Ok(()),
+            false => Err(input.broken(&format!(
+                "has {} as column {name:?}, which the table says is {}",
+                sql_name(field.data_type()),
+                sql_name(wanted.data_type())
+            ))),
+        }
+    }
+
+    fn of_columns(
+        files: Vec<Entry>,
+        schema: &SchemaRef,
+        combined: Combined,
+        places: FileColumns,
+    ) -> Self {
         // The engine looks for columns by their names, so the files' may be fewer here.
         let of_file = |source: &Source| match source {
             Source::File(at) => Some(Arc::clone(&schema.fields()[*at])),
@@ -144,7 +206,7 @@ impl ParquetTable {
         let table_schema = TableSchema::builder(Arc::new(own))
             .with_table_partition_cols(Fields::from(places.fields()))
             .build();
-        Ok(Self { files: entries, places, combined, table_schema, positions })
+        Self { files, places, combined, table_schema, positions }
     }
 
     /// What is known of a file now.

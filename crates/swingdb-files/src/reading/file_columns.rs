@@ -81,6 +81,20 @@ impl FileColumns {
         Ok(columns)
     }
 
+    /// Columns whose values the caller has as texts, one for each file.
+    pub(crate) fn given(
+        columns: Vec<(FieldRef, Vec<Option<&str>>)>,
+        files: &[InputFile],
+    ) -> Result<Self> {
+        let mut all = Self { fields: Vec::new(), values: vec![Vec::new(); files.len()] };
+        let Some(first) = files.first() else { return Ok(all) };
+        for (field, texts) in columns {
+            let values = values_of(first, field.name(), &texts, field.data_type(), false)?;
+            all.add(Field::clone(&field), values.into_iter());
+        }
+        Ok(all)
+    }
+
     fn add(&mut self, field: Field, values: impl Iterator<Item = ScalarValue>) {
         self.fields.push(Arc::new(field));
         self.values.iter_mut().zip(values).for_each(|(all, value)| all.push(value));
@@ -129,7 +143,7 @@ fn keys(file: &InputFile) -> Keys {
 }
 
 /// Text in which `%20` and the like stand for bytes; as it is where it then is no text.
-fn decoded(text: &str) -> String {
+pub(crate) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {

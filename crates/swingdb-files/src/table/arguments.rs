@@ -57,7 +57,7 @@ fn texts(list: &ScalarValue) -> Option<Vec<String>> {
 }
 
 /// A constant argument.
-fn literal(expr: &Expr) -> Option<OptionValue> {
+pub(crate) fn literal(expr: &Expr) -> Option<OptionValue> {
     let value = match expr {
         Expr::Literal(value, _) => value.clone(),
         Expr::Negative(inner) => match literal(inner)? {

@@ -5,6 +5,7 @@
 //! the columns a query asks for ([`file_table`](mod@file_table)).
 
 mod arguments;
+mod delta_scan;
 mod described_csv;
 mod described_parquet;
 mod file_table;
@@ -20,11 +21,16 @@ use swingdb_common::error::{Error, Result};
 use self::arguments::given;
 use self::file_table::one_table;
 use self::united::united;
+use crate::delta;
 use crate::input::{MAX_FILES, find_read};
 use crate::options::{FileFormat, ImportOptions};
 
-/// A file, or a pattern of files, as a table: what `FROM 'file.parquet'` reads.
+/// A file, a pattern of files, or the directory of a Delta table, as a table: what
+/// `FROM 'file.parquet'` reads.
 pub fn file_table(path: &str) -> Result<Arc<dyn TableProvider>> {
+    if delta::is_table(path) {
+        return delta::table(path, None);
+    }
     file_table_with(&[path.to_string()], &ImportOptions::default())
 }
 
@@ -48,7 +54,8 @@ pub fn file_table_with(
 
 /// The table functions `read_csv`, `read_parquet`, `read_json` and `read_arrow`, those that
 /// [list files](crate::table::listing), and those that tell what is in files of
-/// [Parquet](crate::table::described_parquet) and [CSV](crate::table::described_csv).
+/// [Parquet](crate::table::described_parquet) and [CSV](crate::table::described_csv), and
+/// [`delta_scan`](crate::table::delta_scan).
 pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     let one = |name, format| -> (&'static str, Arc<dyn TableFunctionImpl>) {
         (name, Arc::new(ReadFunction { name, format }))
@@ -66,6 +73,7 @@ pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     all.extend(listing::functions());
     all.extend(described_parquet::functions());
     all.push(described_csv::function());
+    all.push(delta_scan::function());
     all
 }
 

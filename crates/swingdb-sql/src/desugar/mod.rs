@@ -11,6 +11,7 @@
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
 //! | `a ASOF JOIN b ON a.t >= b.t` | [`joins`]: `a JOIN b ON asof_join(a.t >= b.t)` |
 //! | `a SEMI JOIN b`, `ANTI` | [`joins`]: `a LEFT SEMI JOIN b` |
+//! | `(a, b) IN (SELECT c, d ...)` | [`row_members`]: `EXISTS (... c = a AND d = b)` |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
 //! | `(expr).field` | [`members`]: `(expr)['field']` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
@@ -64,6 +65,7 @@ pub(crate) mod quantified;
 pub(crate) mod recursive_unions;
 pub(crate) mod registered;
 pub(crate) mod relations;
+pub(crate) mod row_members;
 pub(crate) mod same_names;
 pub(crate) mod sample;
 pub(crate) mod select_items;
@@ -140,7 +142,11 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         one_group(select);
-        let result = grouping_sets::rewrite(select)
+        let conditions = select.selection.iter_mut().chain(&mut select.having);
+        let result = conditions
+            .into_iter()
+            .try_for_each(row_members::in_condition)
+            .and_then(|()| grouping_sets::rewrite(select))
             .and_then(|()| correlated_lists::derive(select))
             .and_then(|()| select.from.iter_mut().try_for_each(joins::rewrite));
         self.keep(result)
@@ -186,7 +192,8 @@ impl VisitorMut for Rewriter<'_> {
             };
         }
         complement_of_sum(expr);
-        ControlFlow::Continue(())
+        let result = row_members::value(expr);
+        self.keep(result.map(|new| new.into_iter().for_each(|new| *expr = new)))
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {

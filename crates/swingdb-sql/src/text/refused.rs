@@ -42,7 +42,7 @@ const HINTS: &[(&str, &str)] = &[
 /// Table functions of DuckDB's extensions, and what to do instead.
 const TABLE_FUNCTIONS: &[(&[&str], &str)] = &[
     (
-        &["delta_scan", "iceberg_scan"],
+        &["iceberg_scan"],
         "read the Parquet files of the newest version, whose names a library of the format lists: \
          read_parquet(['a.parquet', ...])",
     ),
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn functions_of_extensions() {
-        assert!(no_table_function("Delta_Scan").contains("read_parquet(["));
+        assert!(no_table_function("Iceberg_Scan").contains("read_parquet(["));
         assert_eq!(no_table_function("nope"), "there is no table function nope");
     }
 

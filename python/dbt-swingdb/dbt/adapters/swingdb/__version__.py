@@ -1,0 +1,3 @@
+"""The version of the adapter."""
+
+version = "0.1.0"
