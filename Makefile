@@ -144,6 +144,13 @@ test-cluster: build ## A cluster's tests, with nodes as processes of this machin
 		cargo test --locked --manifest-path cluster/Cargo.toml -- --test-threads=2
 	SWINGDB_CLUSTER_PROGRAMS=$(CARGO_TARGET_DIR)/cluster/debug $(PY) -m pytest -q tests/python/test_cluster.py
 
+# The tests make a network of their own inside of the namespace. What they need from elsewhere is built before.
+.PHONY: test-cluster-network
+test-cluster-network: tools ## Nodes whose network is slow, loses packets, or is cut off (root; netem where the kernel has it)
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cluster cargo test --no-run --locked --manifest-path cluster/Cargo.toml -p swingdb-cluster
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cluster SWINGDB_TEST_NETWORK=own tools/with_memory.sh unshare --net \
+		cargo test --locked --offline --manifest-path cluster/Cargo.toml -p swingdb-cluster --test network -- --test-threads=1 --nocapture
+
 .PHONY: test-slt
 test-slt: build ## SQL files of tests/sql, or others: make test-slt SUITE=dir KNOWN=tests/sql/known/duckdb.txt STRICT=1
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/slt cargo build --locked --manifest-path tests/slt/Cargo.toml

@@ -4,15 +4,13 @@ Nodes are processes in a network namespace of the benchmark's own, so that all b
 device are theirs; that takes root. All answers are compared with those of one database. CPU is that
 of all nodes and of the coordinator, against that of one database with the same data.
 
-The model prices a query on a cluster: CPU on one machine, and so much for each task and each byte.
-The prices are the least squares of what was measured.
+The model ([cluster_model]) says from the measured costs of tasks, rows and bytes how far a cluster
+scales, and what stops it first.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -20,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import cluster_model
 import common
-import numpy as np
 from tpch_queries import QUERIES, TABLES, compare
 
 import swingdb
@@ -81,7 +79,8 @@ class Shards:
             places.append(node.stdout.readline().split()[-1] + "/tpch")
             self.nodes.append(node)
         self.session = swingdb.cluster(places, program=programs / "swingdb-cluster")
-        self.pids = [node.pid for node in self.nodes] + [self.session._pipe._process.pid]
+        self.coordinator = self.session._pipe._process.pid
+        self.pids = [node.pid for node in self.nodes] + [self.coordinator]
 
     def load(self, files: Path) -> None:
         """Makes the tables of Parquet files."""
@@ -101,28 +100,30 @@ class Shards:
             node.wait()
 
 
-def tasks_of(plan: str) -> int:
-    """How many tasks the stages of a plan have."""
-    return sum(int(count) for count in re.findall(r"input_tasks=(\d+)", plan))
-
-
 def measured(shards: Shards, sql: str) -> dict:
     """One query: seconds, CPU seconds, bytes, tasks."""
-    plan = "\n".join(row[-1] for row in shards.session.query(f"EXPLAIN {sql}").fetchall())
-    seconds, cpu, moved = [], [], []
+    plan = shards.session.query(f"EXPLAIN ANALYZE {sql}").fetchall()
+    plan = cluster_model.network_of("\n".join(row[-1] for row in plan))
+    seconds, cpu, coordinator, moved = [], [], [], []
     for _ in range(ROUNDS):
         cpu_before, bytes_before, begun = shards.cpu(), loopback_bytes(), time.perf_counter()
+        own_before = cpu_seconds(shards.coordinator)
         shards.session.query(sql).arrow()
         seconds.append(time.perf_counter() - begun)
         moved.append(loopback_bytes() - bytes_before)
         # Nodes end their tasks a moment later.
         time.sleep(0.02)
         cpu.append(shards.cpu() - cpu_before)
+        coordinator.append(cpu_seconds(shards.coordinator) - own_before)
     return {
         "seconds": statistics.median(seconds),
         "cpu_seconds": statistics.mean(cpu),
+        "coordinator_seconds": statistics.mean(coordinator),
         "bytes": statistics.median(moved),
-        "tasks": tasks_of(plan),
+        "tasks": plan.tasks,
+        "streams": plan.streams,
+        "moved_bytes": plan.bytes,
+        "rows_moved": sum(plan.rows.values()),
     }
 
 
@@ -153,12 +154,30 @@ def snapshot_seconds(shards: Shards) -> float:
     return statistics.median(times)
 
 
-def prices(rows: list[dict], cpu: dict) -> dict:
-    """What a task and a byte cost, as least squares of the CPU beyond that of one database."""
-    left = np.array([[row["tasks"], row["bytes"]] for row in rows], float)
-    right = np.array([row["cpu_seconds"] - cpu[row["query"]] for row in rows])
-    (task, byte), *_ = np.linalg.lstsq(left, right, rcond=None)
-    return {"task_seconds": float(task), "byte_seconds": float(byte)}
+def on_shards(programs: Path, files: Path, count: int, answers: dict) -> tuple[list[dict], float]:
+    """All queries on a cluster of so many shards, and how long its snapshot takes."""
+    shards = Shards(programs, files, count)
+    rows = []
+    try:
+        shards.load(files)
+        for path in QUERIES:
+            sql = path.read_text()
+            compare(path.stem, shards.session.query(sql).fetchall(), answers[path.stem])
+            rows.append({"query": path.stem, "shards": count, **measured(shards, sql)})
+        return rows, snapshot_seconds(shards)
+    finally:
+        shards.close()
+
+
+def say(rows: list[dict], cpu: dict, snapshot: float) -> None:
+    """One line about a number of shards."""
+    total, moved = (sum(row[key] for row in rows) for key in ("cpu_seconds", "bytes"))
+    print(
+        f"{rows[0]['shards']} shards: {total:.2f} CPU s, {total / sum(cpu.values()):.2f}x of one"
+        f" database (aim 1.15x); {moved / 1e6:.1f} MB over the network;"
+        f" snapshot {snapshot * 1e3:.2f} ms (aim 1 ms)",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -170,7 +189,6 @@ def main() -> None:
     ))
     in_namespace()
     programs = Path(arguments.programs or common.ROOT / "target/cluster/release")
-    counts = [int(count) for count in arguments.shards.split(",")]
     rows, snapshots = [], {}
     with common.namespace() as home, tempfile.TemporaryDirectory(dir=home) as folder:
         files = Path(folder)
@@ -180,39 +198,16 @@ def main() -> None:
                 source.execute(f"COPY {table} TO '{files / table}.parquet'")
         swingdb.drop("source")
         answers, cpu = one_database(files)
-        for count in counts:
-            shards = Shards(programs, files, count)
-            try:
-                shards.load(files)
-                for path in QUERIES:
-                    sql = path.read_text()
-                    compare(path.stem, shards.session.query(sql).fetchall(), answers[path.stem])
-                    row = {"query": path.stem, "shards": count, **measured(shards, sql)}
-                    rows.append(row)
-                snapshots[count] = snapshot_seconds(shards)
-            finally:
-                shards.close()
-            here = [row for row in rows if row["shards"] == count]
-            total, moved = (sum(row[key] for row in here) for key in ("cpu_seconds", "bytes"))
-            print(
-                f"{count} shards: {total:.2f} CPU s, {total / sum(cpu.values()):.2f}x of one"
-                f" database; {moved / 1e6:.1f} MB over the network;"
-                f" snapshot {snapshots[count] * 1e3:.2f} ms",
-                flush=True,
-            )
-    model = prices([row for row in rows if row["tasks"]], cpu) if any(
-        row["tasks"] for row in rows
-    ) else {}
-    if model:
-        print(
-            f"model: CPU of one database + {model['task_seconds'] * 1e3:.2f} ms a task"
-            f" + {model['byte_seconds'] * 1e9:.1f} ns a byte"
-        )
+        for count in map(int, arguments.shards.split(",")):
+            here, snapshots[count] = on_shards(programs, files, count, answers)
+            rows += here
+            say(here, cpu, snapshots[count])
+    figures = {"scale": arguments.scale, "rows": rows, "one_cpu_seconds": cpu}
+    figures |= {"snapshot_seconds": snapshots, "model": cluster_model.prices(rows, cpu)}
+    for line in cluster_model.report(figures, arguments.scale * 1e9):
+        print(line)
     if not arguments.dry:
-        figures = {"scale": arguments.scale, "rows": rows, "one_cpu_seconds": cpu}
-        common.write("cluster", figures | {"snapshot_seconds": snapshots, "model": model})
-    else:
-        print(json.dumps(model))
+        common.write("cluster", figures)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ impl Session {
                     return Err(transaction("a statement of it has failed: it was rolled back"));
                 };
                 open.commit()?;
-                self.move_on()?;
+                self.see_change(&open)?;
                 Ok(true)
             }
             "rollback" | "abort" => {
@@ -88,7 +88,8 @@ impl Session {
             Block::Open { changed, .. } => {
                 let is_changed = |word: &str| changed.iter().any(|table| is_same(table, word));
                 // A view or a macro may read any table.
-                let first = self.state().holds.first().map(|kept| kept.held.definitions.clone());
+                let first =
+                    self.state().holds.first().map(|kept| kept.contents.definitions.clone());
                 let definitions = first.unwrap_or_default();
                 let all = words(sql).chain(definitions.iter().flat_map(|text| words(text)));
                 let mut names = all.filter_map(|word| name_of(&word));
@@ -102,6 +103,18 @@ impl Session {
         }
     }
 
+    /// Moves to the state after a change of this session's. A node that goes now takes nothing of
+    /// the change back.
+    fn see_change(&self, committed: &Transaction) -> Result<()> {
+        self.move_on().map_err(|error| match error {
+            Error::NodeLost { node, .. } | Error::NodeSlow { node, .. } => {
+                let message = "it is gone, and this session stays at the state before".to_string();
+                Error::Undelivered { change: committed.number().to_string(), node, message }
+            }
+            other => other,
+        })
+    }
+
     pub(crate) fn change_by(&self, change: &Change, parameters: &[Value]) -> Result<Rows> {
         let open = match &*self.block.lock() {
             Block::None => None,
@@ -111,8 +124,8 @@ impl Session {
             Block::Open { transaction, .. } => Some(Arc::clone(transaction)),
         };
         let Some(open) = open else {
-            let changed = run_change(self, change, parameters)?;
-            self.move_on()?;
+            let (open, changed) = run_change(self, change, parameters)?;
+            self.see_change(&open)?;
             return Ok(self.changed(changed));
         };
         if matches!(change, Change::Define { .. }) {

@@ -4,13 +4,15 @@
 //! | table | rows |
 //! |---|---|
 //! | `tables` | for each table that was cut: its name and its [`Cut`] as JSON |
-//! | `place` | how many nodes the cluster has, and which of them this one is; none: not known yet |
+//! | `member` | what this node is in the cluster ([`Member`]); none: not known yet |
 //! | `changes` | for each change of the whole cluster that this node has committed: its number |
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, UInt64Type};
+use serde::{Deserialize, Serialize};
 use swingdb::Connection;
 use swingdb::cutter::{first_words, split};
 
@@ -21,7 +23,34 @@ use crate::error::{Error, Result};
 pub const MADE_BY: &str = "CREATE SCHEMA IF NOT EXISTS swingdb_cluster;
     CREATE TABLE IF NOT EXISTS swingdb_cluster.tables (name VARCHAR PRIMARY KEY, cut VARCHAR);
     CREATE TABLE IF NOT EXISTS swingdb_cluster.changes (number UBIGINT PRIMARY KEY);
-    CREATE TABLE IF NOT EXISTS swingdb_cluster.place (nodes UBIGINT, place UBIGINT)";
+    CREATE TABLE IF NOT EXISTS swingdb_cluster.member (shards UBIGINT, copies UBIGINT, \
+     shard UBIGINT, copy UBIGINT)";
+
+/// What a node is in a cluster: one of the copies of one of its shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// How many shards the cluster has; 0: the node has left it.
+    pub shards: u64,
+    /// How many copies each has.
+    pub copies: u64,
+    /// The shard that the node has, from 0.
+    pub shard: u64,
+    /// Which of the copies, from 0.
+    pub copy: u64,
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shards, copies, shard, copy } = self;
+        match (shards, copies) {
+            (0, _) => f.write_str("no node of a cluster any more"),
+            (_, 1) => write!(f, "number {} of {shards} nodes", shard + 1),
+            _ => {
+                write!(f, "copy {} of {copies} of shard {} of {shards}", copy + 1, shard + 1)
+            }
+        }
+    }
+}
 
 /// The rows of a query.
 pub fn rows(connection: &Connection, sql: &str) -> Result<Vec<RecordBatch>> {
@@ -80,17 +109,19 @@ pub fn change(connection: &Connection) -> Result<u64> {
     Ok(last.and_then(|numbers| numbers.iter().next().flatten()).unwrap_or(0))
 }
 
-/// How many nodes the cluster has, and which of them this one is.
-pub fn place(connection: &Connection) -> Result<Option<(u64, u64)>> {
-    if !knows(connection, "place")? {
+/// What the node is in its cluster.
+pub fn member(connection: &Connection) -> Result<Option<Member>> {
+    if !knows(connection, "member")? {
         return Ok(None);
     }
-    let all = rows(connection, &format!("SELECT nodes, place FROM {SCHEMA}.place"))?;
-    let first = all.iter().find(|batch| batch.num_rows() > 0);
-    let value = |batch: &RecordBatch, column: usize| {
-        batch.column(column).as_primitive::<UInt64Type>().iter().next().flatten()
+    let sql = format!("SELECT shards, copies, shard, copy FROM {SCHEMA}.member");
+    let all = rows(connection, &sql)?;
+    let Some(first) = all.iter().find(|batch| batch.num_rows() > 0) else { return Ok(None) };
+    let value = |column: usize| {
+        first.column(column).as_primitive::<UInt64Type>().iter().next().flatten().unwrap_or(0)
     };
-    Ok(first.and_then(|batch| Some((value(batch, 0)?, value(batch, 1)?))))
+    let [shards, copies, shard, copy] = [0, 1, 2, 3].map(value);
+    Ok(Some(Member { shards, copies, shard, copy }))
 }
 
 /// Whether a state shows a change.

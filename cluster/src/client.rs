@@ -3,22 +3,23 @@
 //! Connections are kept. A node that does not answer the network's own pings for
 //! [`Limits::silence`] is lost, also in the middle of a result.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
-use arrow_flight::{Action, FlightData, FlightDescriptor, Ticket};
+use arrow_flight::{Action, FlightDescriptor, Ticket};
 use async_trait::async_trait;
-use datafusion::common::DataFusionError;
+use datafusion::common::{DataFusionError, Statistics};
 use datafusion_distributed::{ChannelResolver, WorkerChannel, grpc};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
@@ -26,15 +27,18 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Status};
 use url::Url;
 
+use crate::catalog::Member;
+use crate::cut::Cut;
 use crate::error::{Error, Result};
-use crate::wire::{Ask, Held, Scan, TOKEN_HEADER, version};
+use crate::wire::{Ask, Contents, Held, Scan, TOKEN_HEADER, schema_of, statistics_of, version};
 
 /// The largest message: schemas with statistics of many tables, wide batches.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
@@ -65,6 +69,8 @@ pub struct Client {
     /// How connections are encrypted.
     tls: Option<ClientTlsConfig>,
     channels: Arc<Mutex<HashMap<String, Channel>>>,
+    /// What nodes have told, by them and their databases.
+    told: Arc<Mutex<HashMap<(String, String), Last>>>,
     /// The runtime whose threads serve connections; `None`: that of who asks first.
     network: Option<Handle>,
 }
@@ -99,9 +105,79 @@ type Flight = FlightServiceClient<WithToken>;
 
 /// A snapshot at a node; the node keeps it until this is dropped.
 pub struct Kept {
+    /// Which of the cluster's nodes it is.
+    pub place: usize,
+    /// The node.
+    pub node: String,
     /// What the node says of it.
     pub held: Held,
-    _stream: Streaming<FlightData>,
+    /// What is in it.
+    pub contents: Arc<Told>,
+    is_lost: Arc<AtomicBool>,
+    /// Has the stream whose end is that of the snapshot.
+    watch: JoinHandle<()>,
+}
+
+/// What is in a snapshot, read. As long as nothing has changed, sessions share it.
+#[derive(Debug)]
+pub struct Told {
+    /// What the node is in the cluster.
+    pub place: Option<Member>,
+    /// Its tables.
+    pub tables: BTreeMap<String, ToldTable>,
+    /// Statements that define its views, macros and types.
+    pub definitions: Vec<String>,
+}
+
+/// A table of a snapshot.
+#[derive(Debug)]
+pub struct ToldTable {
+    /// Its columns.
+    pub schema: SchemaRef,
+    /// What is known of its rows.
+    pub statistics: Statistics,
+    /// The columns of its primary key.
+    pub primary_key: Vec<usize>,
+    /// How its rows are dealt out.
+    pub cut: Cut,
+}
+
+impl Told {
+    fn of(contents: Contents) -> Result<Self, String> {
+        let tables = contents.tables.into_iter().map(|table| {
+            let schema = schema_of(&table.schema)?;
+            let statistics = statistics_of(&table.statistics)?;
+            let (primary_key, cut) = (table.primary_key, table.cut);
+            Ok((table.name, ToldTable { schema, statistics, primary_key, cut }))
+        });
+        let tables = tables.collect::<Result<_, String>>()?;
+        Ok(Self { place: contents.place, tables, definitions: contents.definitions })
+    }
+}
+
+/// The last that a node has told of a database.
+struct Last {
+    process: String,
+    epoch: u64,
+    told: Arc<Told>,
+}
+
+impl Kept {
+    /// Whether the node has gone, or its process has ended, and the snapshot with it.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Notes that the node has gone.
+    pub fn lose(&self) {
+        self.is_lost.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.watch.abort();
+    }
 }
 
 impl Client {
@@ -111,7 +187,14 @@ impl Client {
             .map(MetadataValue::try_from)
             .transpose()
             .map_err(|_| Error::Unsupported("a token with characters beyond ASCII".to_string()))?;
-        Ok(Self { token, limits, tls: None, channels: Arc::default(), network: None })
+        Ok(Self {
+            token,
+            limits,
+            tls: None,
+            channels: Arc::default(),
+            told: Arc::default(),
+            network: None,
+        })
     }
 
     /// The same client, which speaks TLS only, with nodes whose certificates are signed by one of
@@ -198,15 +281,52 @@ impl Client {
     }
 
     /// Takes a snapshot at a node.
-    pub async fn hold(&self, node: &str, database: &str, change: Option<u64>) -> Result<Kept> {
+    pub async fn hold(
+        &self,
+        place: usize,
+        node: &str,
+        database: &str,
+        change: Option<u64>,
+    ) -> Result<Kept> {
         self.in_time(node, async {
-            let ask = Ask::Hold { database: database.to_string(), version: version(), change };
+            let key = (node.to_string(), database.to_string());
+            let last = self
+                .told
+                .lock()
+                .get(&key)
+                .map(|last| ((last.process.clone(), last.epoch), Arc::clone(&last.told)));
+            let known = last.as_ref().map(|(known, _)| known.clone());
+            let (database, version) = (database.to_string(), version());
+            let ask = Ask::Hold { database, version, change, known };
             let answer = self.flight(node).await?.do_get(ticket(&ask)).await;
             let mut stream = answer.map_err(|status| self.failed(node, &status))?.into_inner();
             let first = stream.message().await.map_err(|status| self.failed(node, &status))?;
             let first = first.ok_or_else(|| lost(node, "the stream ended".to_string()))?;
-            let held = read_answer(node, &first.app_metadata)?;
-            Ok(Kept { held, _stream: stream })
+            let mut held = read_answer::<Held>(node, &first.app_metadata)?;
+            let contents = match (held.contents.take(), last) {
+                (Some(contents), _) => {
+                    let told = Told::of(contents)
+                        .map(Arc::new)
+                        .map_err(|message| Error::NodeFailed { node: node.to_string(), message })?;
+                    let (process, epoch) = (held.process.clone(), held.epoch);
+                    let last = Last { process, epoch, told: Arc::clone(&told) };
+                    self.told.lock().insert(key, last);
+                    told
+                }
+                (None, Some((_, told))) => told,
+                (None, None) => {
+                    let message = "a snapshot without what is in it".to_string();
+                    return Err(Error::NodeFailed { node: node.to_string(), message });
+                }
+            };
+            let is_lost = Arc::new(AtomicBool::new(false));
+            let ended = Arc::clone(&is_lost);
+            let watch = tokio::spawn(async move {
+                // Nothing comes any more, until the node goes.
+                while let Ok(Some(_)) = stream.message().await {}
+                ended.store(true, Ordering::Release);
+            });
+            Ok(Kept { place, node: node.to_string(), held, contents, is_lost, watch })
         })
         .await
     }
@@ -230,8 +350,11 @@ impl Client {
                 FlightError::Tonic(status) => client.failed(&node, &status),
                 other => lost(&node, other.to_string()),
             })?;
-            // Names and metadata of columns are the asker's; types must be the same.
-            Ok(RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())?)
+            // Names and metadata of columns are the asker's; types must be the same. Rows that are
+            // only counted have no columns.
+            let count = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            let (schema, columns) = (Arc::clone(&schema), batch.columns().to_vec());
+            Ok(RecordBatch::try_new_with_options(schema, columns, &count)?)
         });
         Ok(rows.boxed())
     }

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A line is a node (`HOST:PORT/DATABASE`; their order is that of the shards), a setting, or a
-//! comment. Paths that are not absolute begin at the folder of the file.
+//! comment. The nodes that have copies of one shard stand on one line, with commas. Paths that are
+//! not absolute begin at the folder of the file.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ use crate::error::{Error, Result};
 /// See the [module documentation](self).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
-    /// The nodes.
+    /// The nodes of each shard.
     pub nodes: Vec<String>,
     /// The file with the secret of the nodes.
     pub token_file: Option<PathBuf>,
@@ -44,6 +45,7 @@ impl List {
         if list.nodes.is_empty() {
             return Err(wrong(0, "it names no node".to_string()));
         }
+        places_of(&list.nodes).map_err(|error| wrong(0, error.to_string()))?;
         Ok(list)
     }
 

@@ -36,9 +36,10 @@ use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
+use parking_lot::RwLock;
 use url::Url;
 
-use crate::client::Client;
+use crate::client::{Client, url_of};
 use crate::colocate::{colocate, read_in_place};
 use crate::functions::{self, ByName, Carried};
 use crate::node::worker::{ScanCodec, SessionSettings};
@@ -49,27 +50,33 @@ use crate::wire::TOKEN_HEADER;
 const WITHIN_ONE_PROCESS: [&str; 5] =
     ["SharedJoins", "InOrder", "WholeGroups", "ShareRows", "InSlices"];
 
-/// The nodes of a cluster, in the order of its shards.
-#[derive(Clone, Debug)]
-struct Nodes(Arc<Vec<Url>>);
+/// The nodes that a session reads: for each shard, the one whose copy it has chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Nodes(Arc<RwLock<Vec<Url>>>);
+
+impl Nodes {
+    /// Says which they are from now on.
+    pub fn set(&self, urls: Vec<Url>) {
+        *self.0.write() = urls;
+    }
+}
 
 impl WorkerResolver for Nodes {
     fn get_urls(&self) -> Result<Vec<Url>> {
-        Ok(self.0.as_ref().clone())
+        Ok(self.0.read().clone())
     }
 }
 
 /// Gives a session the planner of a cluster of these nodes.
 pub fn configure(
     state: &mut SessionState,
-    nodes: Vec<Url>,
+    nodes: Nodes,
     client: &Client,
     token: Option<&str>,
 ) -> Result<()> {
     let own = Arc::clone(state.query_planner());
-    let (nodes, scans) = (Nodes(Arc::new(nodes)), Arc::new(ForStages));
-    let urls = Arc::clone(&nodes.0);
-    let route = move |event: RouteTasksEvent<'_>| route(&urls, &event);
+    let (known, scans) = (nodes.clone(), Arc::new(ForStages));
+    let route = move |event: RouteTasksEvent<'_>| route(&known.0.read(), &event);
     let mut headers = http::HeaderMap::new();
     if let Some(token) = token {
         let value = http::HeaderValue::from_str(token);
@@ -126,7 +133,7 @@ fn scale_up(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<ScaleUpLeafNodeEve
 /// A task runs at the node whose shards it reads: elsewhere they would come over the network. Tasks
 /// that read no shards run at the nodes of the stages below.
 fn route(nodes: &[Url], event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasksEventResponse>> {
-    let mut wanted = vec![None; event.task_count];
+    let mut wanted = vec![None::<String>; event.task_count];
     let mut below = Vec::<Url>::new();
     let walked = event.plan.apply(|node| {
         if let Some(boundary) = node.as_network_boundary() {
@@ -141,7 +148,7 @@ fn route(nodes: &[Url], event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasks
             for (task, variant) in wanted.iter_mut().zip(leaf.variants()) {
                 let scan = variant.downcast_ref::<ShardScan>();
                 let first = scan.and_then(|scan| scan.shards().first());
-                *task = task.take().or(first.map(|shard| shard.place));
+                *task = task.take().or(first.map(|shard| shard.node.clone()));
             }
         }
         Ok(TreeNodeRecursion::Continue)
@@ -152,11 +159,11 @@ fn route(nodes: &[Url], event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasks
     below.sort();
     below.dedup();
     // Those that read shards, before all others.
-    let chosen = wanted.iter().flatten().filter_map(|place| nodes.get(*place).cloned());
+    let chosen = wanted.iter().flatten().filter_map(|node| url_of(node).ok());
     let others = chosen.chain(below).chain(nodes.iter().cloned()).collect::<Vec<_>>();
     let mut others = others.into_iter().cycle();
-    let urls = wanted.iter().map(|place| match place {
-        Some(place) => nodes.get(*place).cloned(),
+    let urls = wanted.iter().map(|node| match node {
+        Some(node) => url_of(node).ok(),
         None => others.next(),
     });
     let urls = urls.collect::<Option<Vec<_>>>()?;

@@ -22,15 +22,14 @@ use swingdb::{Connection, Database, QueryResult, Value, field_type};
 use crate::block::{Block, transaction};
 use crate::changes::statement::Change;
 use crate::changes::steps::Changed;
-use crate::client::{Kept, url_of};
+use crate::client::{Kept, Told, ToldTable, url_of};
 use crate::cluster::Cluster;
 use crate::cut::Cut;
 use crate::error::{Error, Result};
 use crate::names::{is_same, name_of};
-use crate::planner::{carry_settings, configure};
+use crate::planner::{Nodes, carry_settings, configure};
 use crate::prune::{Placing, is_equal_by_bytes};
 use crate::scan::{Shard, ShardedTable};
-use crate::wire::{HeldTable, schema_of, statistics_of};
 
 /// How long a node may take to say that it is there, when something failed.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
@@ -43,11 +42,18 @@ pub struct Session {
     /// The values of bounds of cuts, by the queries that compute them.
     literals: Mutex<BTreeMap<String, ScalarValue>>,
     pub(crate) block: Mutex<Block>,
+    /// What the planner takes for the nodes.
+    nodes: Nodes,
+    /// Whose views, macros and types are made here.
+    defined: Mutex<Option<Arc<Told>>>,
 }
 
 /// What a session reads.
 pub(crate) struct State {
-    pub(crate) holds: Vec<Kept>,
+    /// For each shard, the snapshot that is read.
+    pub(crate) holds: Vec<Arc<Kept>>,
+    /// For each shard, the snapshots of all copies that answered: of the same state.
+    copies: Vec<Vec<Arc<Kept>>>,
     pub(crate) tables: BTreeMap<String, Known>,
     /// Tables that are not the same at all nodes, and why.
     pub(crate) torn: BTreeMap<String, String>,
@@ -98,19 +104,21 @@ impl State {
 }
 
 impl Session {
-    pub(crate) fn new(cluster: Cluster, holds: Vec<Kept>) -> Result<Self> {
+    pub(crate) fn new(cluster: Cluster, copies: Vec<Vec<Arc<Kept>>>) -> Result<Self> {
         let connection = Database::private()?.connect();
         connection.set_read_only("this is a session on a cluster");
+        connection.find_registered_in_main();
         let inner = &cluster.inner;
-        let urls = inner.places.iter().map(|place| url_of(&place.node));
-        let urls = urls.collect::<Result<Vec<_>>>()?;
-        let token = inner.token.as_deref();
-        connection.configure_engine(|state| Ok(configure(state, urls, &inner.client, token)?))?;
-        let empty = State { holds: Vec::new(), tables: BTreeMap::new(), torn: BTreeMap::new() };
+        let (token, nodes) = (inner.token.as_deref(), Nodes::default());
+        let known = nodes.clone();
+        connection.configure_engine(|state| Ok(configure(state, known, &inner.client, token)?))?;
+        let (holds, tables, torn) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let empty = State { holds, copies: Vec::new(), tables, torn };
         let state = Mutex::new(Arc::new(empty));
         let (literals, block) = (Mutex::default(), Mutex::default());
-        let session = Self { cluster, connection, state, literals, block };
-        session.see(holds)?;
+        let defined = Mutex::default();
+        let session = Self { cluster, connection, state, literals, block, nodes, defined };
+        session.see(copies)?;
         Ok(session)
     }
 
@@ -125,14 +133,34 @@ impl Session {
     /// As [`refresh`](Self::refresh), also inside of a transaction.
     pub(crate) fn move_on(&self) -> Result<()> {
         let cluster = self.cluster.clone();
-        let holds = self.cluster.wait(async move { cluster.hold().await })?;
-        self.see(holds)
+        let copies = self.cluster.wait(async move { cluster.hold().await })?;
+        self.see(copies)
     }
 
-    fn see(&self, holds: Vec<Kept>) -> Result<()> {
+    /// Goes on with other copies of the same state, where nodes have gone.
+    fn leave_lost(&self) -> Result<()> {
+        let state = self.state();
+        if !state.copies.iter().flatten().any(|kept| kept.is_lost()) {
+            return Ok(());
+        }
+        let left = |copies: &Vec<Arc<Kept>>| {
+            copies.iter().filter(|kept| !kept.is_lost()).cloned().collect::<Vec<_>>()
+        };
+        let left = state.copies.iter().map(left).collect::<Vec<_>>();
+        match left.iter().any(Vec::is_empty) {
+            // The statement fails with the node's name.
+            true => Ok(()),
+            false => self.see(left),
+        }
+    }
+
+    fn see(&self, copies: Vec<Vec<Arc<Kept>>>) -> Result<()> {
+        let holds = copies.iter().filter_map(|some| some.first().cloned()).collect::<Vec<_>>();
+        let urls = holds.iter().map(|kept| url_of(&kept.node));
+        self.nodes.set(urls.collect::<Result<Vec<_>>>()?);
         let (mut tables, mut torn) = (BTreeMap::new(), BTreeMap::new());
         let mut providers = Vec::<(String, Arc<dyn TableProvider>)>::new();
-        let names = holds.iter().flat_map(|kept| &kept.held.tables).map(|table| &table.name);
+        let names = holds.iter().flat_map(|kept| kept.contents.tables.keys());
         let names = names.collect::<std::collections::BTreeSet<_>>();
         for name in names {
             match self.joined(name, &holds) {
@@ -159,7 +187,7 @@ impl Session {
         for (name, provider) in providers {
             self.connection.register_provider(&name, provider);
         }
-        *self.state.lock() = Arc::new(State { holds, tables, torn });
+        *self.state.lock() = Arc::new(State { holds, copies, tables, torn });
         self.take_definitions()
     }
 
@@ -169,60 +197,60 @@ impl Session {
             Some((schema, batches)) => Answer::Returned(schema, changed.rows, batches.into_iter()),
             None => Answer::Changed(changed.rows),
         };
-        Rows { result, cluster: self.cluster.clone(), _state: self.state() }
+        Rows { result, cluster: self.cluster.clone(), state: self.state() }
     }
 
     /// Makes the views, macros and types of the first node known here.
     fn take_definitions(&self) -> Result<()> {
         let state = self.state();
         let Some(first) = state.holds.first() else { return Ok(()) };
-        if first.held.definitions.is_empty() {
+        let contents = &first.contents;
+        let is_same = |known: &Arc<Told>| Arc::ptr_eq(known, contents);
+        if contents.definitions.is_empty() || self.defined.lock().as_ref().is_some_and(is_same) {
             return Ok(());
         }
         let writer = self.connection.database().connect();
         for (name, schema) in state.tables.iter().map(|(name, known)| (name, &known.schema)) {
             writer.register(name, Arc::clone(schema), Vec::new())?;
         }
-        for statement in &first.held.definitions {
+        for statement in &contents.definitions {
             // One that cannot be made here is not found by who asks for it.
             let _ = writer.query(&or_replace(statement));
         }
+        *self.defined.lock() = Some(Arc::clone(contents));
         Ok(())
     }
 
     /// The table of a name at all nodes as one.
-    fn joined(&self, name: &str, holds: &[Kept]) -> Result<(Known, ShardedTable)> {
+    fn joined(&self, name: &str, holds: &[Arc<Kept>]) -> Result<(Known, ShardedTable)> {
         let wrong = |message: String| Error::Table { table: name.to_string(), message };
-        let mut found = Vec::<(&HeldTable, SchemaRef, Statistics)>::new();
+        let mut found = Vec::<&ToldTable>::new();
         let mut shards = Vec::new();
-        for (kept, place) in holds.iter().zip(self.cluster.places()) {
-            let node = &place.node;
-            let table = kept.held.tables.iter().find(|table| table.name == *name);
+        for kept in holds {
+            let node = &kept.node;
+            let table = kept.contents.tables.get(name);
             let table = table.ok_or_else(|| wrong(format!("node {node} does not have it")))?;
-            let schema =
-                schema_of(&table.schema).map_err(|e| wrong(format!("node {node}: {e}")))?;
-            if let Some((first, known, _)) = found.first()
-                && (*known != schema || first.cut != table.cut)
+            if let Some(first) = found.first()
+                && (first.schema != table.schema || first.cut != table.cut)
             {
-                let first = &self.cluster.places()[0].node;
+                let first = &holds[0].node;
                 let message = format!("nodes {first} and {node} differ in its columns or its cut");
                 return Err(wrong(message));
             }
-            let statistics = statistics_of(&table.statistics);
-            let statistics = statistics.map_err(|e| wrong(format!("node {node}: {e}")))?;
             shards.push(Shard {
                 place: shards.len(),
                 node: node.clone(),
                 process: kept.held.process.clone(),
                 hold: kept.held.hold,
             });
-            found.push((table, schema, statistics));
+            found.push(table);
         }
-        let Some((first, schema, _)) = found.first() else {
+        let Some(first) = found.first() else {
             return Err(wrong("there are no nodes".to_string()));
         };
+        let schema = &first.schema;
         let count = |one: &Statistics| one.num_rows.get_value().copied().unwrap_or(0);
-        let rows = found.iter().map(|(_, _, one)| count(one)).collect::<Vec<_>>();
+        let rows = found.iter().map(|one| count(&one.statistics)).collect::<Vec<_>>();
         let is_key_whole = match &first.cut {
             Cut::Replicated => true,
             Cut::AsItLies => holds.len() == 1,
@@ -237,7 +265,7 @@ impl Session {
         if first.cut == Cut::Replicated
             && let Some(other) = rows.iter().position(|count| *count != rows[0])
         {
-            let node = &self.cluster.places()[other].node;
+            let node = &holds[other].node;
             return Err(wrong(format!("node {node} has other rows of it than the first node")));
         }
         let schema = Arc::clone(schema);
@@ -246,7 +274,7 @@ impl Session {
         known.is_key_whole = is_key_whole && !first.primary_key.is_empty();
         let bounds = self.bounds(&known)?;
         let placing = Placing { cut: first.cut.clone(), bounds, nodes: holds.len() };
-        let statistics = found.into_iter().map(|(_, _, one)| one).collect();
+        let statistics = found.into_iter().map(|one| one.statistics.clone()).collect();
         let name = name.to_string();
         let provider = ShardedTable { name, schema, shards, statistics, constraints, placing };
         Ok((known, provider))
@@ -290,6 +318,22 @@ impl Session {
     /// The epoch of each node's database that this session reads.
     pub fn epochs(&self) -> Vec<u64> {
         self.state().holds.iter().map(|kept| kept.held.epoch).collect()
+    }
+
+    /// The nodes of each shard, as a list of nodes has them; a copy that is not read because its
+    /// node has gone is marked.
+    pub fn nodes(&self) -> Vec<String> {
+        let (state, places) = (self.state(), self.cluster.places());
+        let shard = |nth: usize| {
+            let there = state.copies.get(nth).map_or(&[][..], Vec::as_slice);
+            let texts = self.cluster.copies_of(nth).map(|place| {
+                let is_there = there.iter().any(|kept| kept.place == place && !kept.is_lost());
+                let mark = if is_there { "" } else { " (lost)" };
+                format!("{}/{}{mark}", places[place].node, places[place].database)
+            });
+            texts.collect::<Vec<_>>().join(", ")
+        };
+        (0..self.cluster.shards()).map(shard).collect()
     }
 
     /// The last change of the cluster that this session sees.
@@ -345,6 +389,7 @@ impl Session {
     }
 
     fn run(&self, sql: &str, parameters: &[Value], cut: &Cut) -> Result<Rows> {
+        self.leave_lost()?;
         if self.block_statement(sql)? {
             return Ok(self.changed(Changed::default()));
         }
@@ -358,9 +403,9 @@ impl Session {
             Ok(())
         })?;
         let result = self.connection.execute(sql, parameters);
-        let result = result.map_err(|error| diagnosed(&self.cluster, error))?;
-        let result = Answer::Rows(result);
-        Ok(Rows { result, cluster: self.cluster.clone(), _state: self.state() })
+        let state = self.state();
+        let result = result.map_err(|error| diagnosed(&self.cluster, &state, error))?;
+        Ok(Rows { result: Answer::Rows(result), cluster: self.cluster.clone(), state })
     }
 }
 
@@ -386,23 +431,27 @@ fn type_name(rest: &str) -> &str {
 }
 
 /// Tells a node that is gone from an error of the statement.
-fn diagnosed(cluster: &Cluster, error: swingdb::Error) -> Error {
-    let places = cluster.places().to_vec();
+fn diagnosed(cluster: &Cluster, state: &State, error: swingdb::Error) -> Error {
+    let holds = state.holds.clone();
     let client = cluster.inner.client.clone();
     let message = error.to_string();
     let checked = cluster.wait(async move {
-        let pings = places
+        let pings = holds
             .iter()
-            .map(|place| client.act_within::<_, usize>(&place.node, "ping", &(), SIGN_OF_LIFE));
+            .map(|kept| client.act_within::<_, usize>(&kept.node, "ping", &(), SIGN_OF_LIFE));
         let answers = futures::future::join_all(pings).await;
-        let silent = places.iter().zip(answers).filter_map(|(place, answer)| match answer {
-            Err(error @ (Error::NodeLost { .. } | Error::NodeSlow { .. })) => Some((place, error)),
+        let silent = holds.iter().zip(answers).filter_map(|(kept, answer)| match answer {
+            Err(error @ (Error::NodeLost { .. } | Error::NodeSlow { .. })) => {
+                // The next statement reads another copy, if there is one.
+                kept.lose();
+                Some((kept, error))
+            }
             _ => None,
         });
         // One that is gone for sure, before one that may only be busy.
         let first = silent.min_by_key(|(_, error)| matches!(error, Error::NodeSlow { .. }));
-        Ok(first.map(|(place, error)| Error::NodeLost {
-            node: place.node.clone(),
+        Ok(first.map(|(kept, error)| Error::NodeLost {
+            node: kept.node.clone(),
             message: format!("{error}; the statement: {message}"),
         }))
     });
@@ -416,7 +465,7 @@ fn diagnosed(cluster: &Cluster, error: swingdb::Error) -> Error {
 pub struct Rows {
     result: Answer,
     cluster: Cluster,
-    _state: Arc<State>,
+    state: Arc<State>,
 }
 
 enum Answer {
@@ -460,7 +509,7 @@ impl Iterator for Rows {
             Answer::Changed(_) => return None,
         };
         let batch = rows.next()?;
-        Some(batch.map_err(|error| diagnosed(&self.cluster, error)))
+        Some(batch.map_err(|error| diagnosed(&self.cluster, &self.state, error)))
     }
 }
 

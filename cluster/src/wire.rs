@@ -9,10 +9,11 @@ use datafusion::common::{ScalarValue, Statistics};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::Member;
 use crate::cut::Cut;
 
 /// The version of the protocol and of the plans in it.
-pub const WIRE: u32 = 1;
+pub const WIRE: u32 = 2;
 
 /// The version that both sides must share: plans are of one version of the engine.
 pub fn version() -> String {
@@ -33,6 +34,9 @@ pub enum Ask {
         version: String,
         /// The state of the cluster that the snapshot must show; `None`: the newest.
         change: Option<u64>,
+        /// What the asker has been told already: a process and an epoch of its database.
+        #[serde(default)]
+        known: Option<(String, u64)>,
     },
     /// The rows of a table.
     Scan(Scan),
@@ -49,8 +53,15 @@ pub struct Held {
     pub epoch: u64,
     /// The last change of the whole cluster that it shows.
     pub change: u64,
-    /// How many nodes the cluster has, and which of them this one is.
-    pub place: Option<(u64, u64)>,
+    /// What is in it; `None`: the asker has been told.
+    pub contents: Option<Contents>,
+}
+
+/// What is in a snapshot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Contents {
+    /// What the node is in the cluster.
+    pub place: Option<Member>,
     /// Its tables.
     pub tables: Vec<HeldTable>,
     /// Statements that define its views, macros and types.

@@ -214,7 +214,8 @@ fn another_version_is_refused_with_both_versions() {
         let node = Node::start(&[]);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let database = common::DATABASE.to_string();
-        let ask = Ask::Hold { database, version: "0.0.9 (protocol 0)".to_string(), change: None };
+        let version_asked = "0.0.9 (protocol 0)".to_string();
+        let ask = Ask::Hold { database, version: version_asked, change: None, known: None };
         let refused = runtime.block_on(async {
             let address = format!("http://{}", node.address);
             let channel = tonic::transport::Endpoint::from_shared(address).unwrap();

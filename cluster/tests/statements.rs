@@ -276,3 +276,39 @@ fn rows_are_merged_at_their_nodes() {
         assert_eq!(self::count(&both.session, "t"), count);
     });
 }
+
+#[test]
+fn tables_are_found_with_their_schema() {
+    with_room(|| {
+        let both = Both::new([hash("k"), hash("k"), Cut::Replicated]);
+        for sql in [
+            "SELECT count(*), sum(k) FROM main.t",
+            "SELECT t.g, count(*) FROM main.t JOIN main.r ON t.g = r.g GROUP BY t.g",
+            "SELECT main.t.k FROM main.t WHERE main.t.g = 3",
+            "WITH x AS (SELECT k FROM MAIN.u) SELECT count(*) FROM x, main.t WHERE x.k = t.k",
+        ] {
+            assert_eq!(asked(&both.session, sql), expected(&both.one, sql), "{sql}");
+        }
+        for sql in [
+            "UPDATE main.t SET g = g + 1 WHERE k IN (SELECT k FROM main.u)",
+            "DELETE FROM main.t USING main.u WHERE t.k = u.k AND u.g = 3",
+            "INSERT INTO main.t SELECT k + 1000, g, 'new' FROM main.u",
+            "DELETE FROM t WHERE EXISTS (SELECT 1 FROM main.u AS \"from\" WHERE \"from\".k = t.k)",
+        ] {
+            both.change(sql);
+        }
+        assert!(both.session.query("SELECT * FROM main.missing").is_err());
+        assert!(both.session.query("SELECT * FROM other.t").is_err());
+    });
+}
+
+#[test]
+fn rows_that_are_only_counted_come_from_one_node() {
+    with_room(|| {
+        let nodes = nodes(1);
+        let session = cluster(&nodes).session().unwrap();
+        session.query("CREATE TABLE t AS SELECT i AS n FROM generate_series(1, 100) s(i)").unwrap();
+        assert_eq!(asked(&session, "SELECT count(*) FROM t WHERE n < 10"), [["9"]]);
+        assert_eq!(asked(&session, "SELECT 1 FROM t WHERE n > 99"), [["1"]]);
+    });
+}

@@ -42,10 +42,10 @@ def cluster(
     """Opens a session on the databases of several nodes, which it reads as one.
 
     ``nodes`` are addresses like ``"10.0.0.1:7411/sales"``, in the order of the shards, which has to
-    be the same each time. ``token`` is the secret that the nodes ask for (default:
-    ``$SWINGDB_CLUSTER_TOKEN``), ``tls_ca`` the file with the certificate that theirs are signed by.
-    ``program`` is the path of ``swingdb-cluster`` (default: ``$SWINGDB_CLUSTER_PROGRAM``, else the
-    one on the path).
+    be the same each time; a shard with copies names all its nodes: ``"a:7411/s, b:7411/s"``.
+    ``token`` is the secret that the nodes ask for (default: ``$SWINGDB_CLUSTER_TOKEN``), ``tls_ca``
+    the file with the certificate that theirs are signed by. ``program`` is the path of
+    ``swingdb-cluster`` (default: ``$SWINGDB_CLUSTER_PROGRAM``, else the one on the path).
 
     The session reads one state of all nodes until :meth:`Cluster.refresh` or a change of its own.
 

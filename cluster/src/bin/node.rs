@@ -7,12 +7,12 @@ use clap::Parser;
 use swingdb_cluster::client::{Client, Limits};
 use swingdb_cluster::node::Node;
 use swingdb_cluster::node::aside::Aside;
+use swingdb_cluster::node::listen::incoming;
 use swingdb_cluster::node::options::Options;
 use swingdb_cluster::node::service::{AskToken, Service};
 use swingdb_cluster::node::worker::worker;
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
@@ -78,12 +78,11 @@ async fn run(
     let flight = Service::new(Arc::clone(&node), work.clone()).into_server();
     let plans = worker(&node, &client).into_worker_server();
     let serve = server
-        .tcp_nodelay(true)
         .http2_keepalive_interval(Some(client.limits().silence / 2))
         .http2_keepalive_timeout(Some(client.limits().silence / 2))
         .add_service(InterceptedService::new(flight, ask.clone()))
         .add_service(InterceptedService::new(Aside::new(plans, work.clone()), ask))
-        .serve_with_incoming(TcpListenerStream::new(listener));
+        .serve_with_incoming(incoming(listener, options.max_connections as usize));
     tokio::select! {
         done = serve => done?,
         _ = term.recv() => {}

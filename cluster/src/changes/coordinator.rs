@@ -26,6 +26,11 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
+    /// The number of the change.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Opens a change that no other can overtake; `session` reads the state before it then.
     pub(crate) fn begin(session: &Session) -> Result<Self> {
         let open = Self::open(session.cluster())?;
@@ -40,15 +45,14 @@ impl Transaction {
 
     fn open(cluster: &Cluster) -> Result<Self> {
         let standings = cluster.standings()?;
-        settle(cluster, &standings, false)?;
+        settle(cluster, &standings, false).map_err(of_another)?;
         let standings = cluster.standings()?;
         for (nth, standing) in standings.iter().enumerate() {
             cluster.check_member(nth, standing.place)?;
         }
         let open = Self::begun(cluster, &standings, &[])?;
         if standings.iter().any(|standing| standing.place.is_none()) {
-            let nodes = cluster.places().len() as u64;
-            let said = open.step_each(|nth| Step::Member { nodes, place: nth as u64 });
+            let said = open.step_each(|nth| Step::Member(cluster.member(nth)));
             if let Err(error) = said {
                 open.abort();
                 return Err(error);
@@ -114,10 +118,13 @@ impl Transaction {
             let done: Result<()> = self.cluster.ask(place, "commit", self.which(place));
             match done {
                 Ok(()) => return Ok(()),
-                // It answers, and has not committed.
+                // It answers. Once it has dropped the change, it has not committed it.
                 Err(error @ (Error::NodeFailed { .. } | Error::NodeVersion { .. })) => {
-                    self.abort();
-                    return Err(error);
+                    if self.cluster.ask::<_, ()>(place, "abort", self.which(place)).is_ok() {
+                        self.abort();
+                        return Err(error);
+                    }
+                    last = Some(error);
                 }
                 Err(error) => last = Some(error),
             }
@@ -127,7 +134,8 @@ impl Transaction {
         Err(Error::InDoubt { change, node, message })
     }
 
-    /// A step with rows for each node; those without rows have none to do.
+    /// A step with rows for each node, which are as many as the cluster has nodes; those without
+    /// rows have none to do.
     pub(crate) fn put(
         &self,
         step: &Step,
@@ -178,19 +186,37 @@ impl Transaction {
     }
 }
 
-/// Tells all nodes a decision; each that does not answer is told later.
+/// Tells all nodes a decision; each that does not answer is told later. One copy of each shard is
+/// enough for sessions to see the change.
 fn deliver(cluster: &Cluster, number: u64) -> Result<()> {
     let which = |place: &Place| Which { database: place.database.clone(), number };
     let told = cluster.ask_each::<_, ()>("commit", |_, place| which(place))?;
-    for (place, answer) in cluster.places().iter().zip(told) {
-        if let Err(error) = answer {
-            let (change, node) = (number.to_string(), place.node.clone());
-            return Err(Error::Undelivered { change, node, message: error.to_string() });
+    let is_told = |shard| cluster.copies_of(shard).any(|nth| told[nth].is_ok());
+    let is_visible = (0..cluster.shards()).all(is_told);
+    let failed = cluster.places().iter().zip(&told).find_map(|(place, answer)| {
+        answer.as_ref().err().map(|error| (place.node.clone(), error.to_string()))
+    });
+    match failed {
+        Some(_) if is_visible => return Ok(()),
+        Some((node, message)) => {
+            return Err(Error::Undelivered { change: number.to_string(), node, message });
         }
+        None => {}
     }
     // Nodes keep an old state for longer if they do not hear this.
     let _ = cluster.ask_each::<_, ()>("finish", |_, place| which(place));
     Ok(())
+}
+
+/// The error of a change that is not carried out because another one before it cannot be delivered.
+pub(crate) fn of_another(error: Error) -> Error {
+    match error {
+        Error::Undelivered { change, node, message } => {
+            let message = format!("{message}; change {change} has to be delivered to it first");
+            Error::NodeLost { node, message }
+        }
+        other => other,
+    }
 }
 
 /// Delivers what is decided; drops what is not, where `drop` says so.
@@ -198,6 +224,10 @@ pub(crate) fn settle(cluster: &Cluster, standings: &[Standing], drop: bool) -> R
     let open = standings.iter().filter_map(|standing| standing.open.clone());
     let Some(open) = open.max_by_key(|open| open.number) else { return Ok(()) };
     let number = open.number;
+    // Nobody commits before the decider.
+    if standings.iter().any(|standing| standing.last >= number) {
+        return deliver(cluster, number);
+    }
     let decider = cluster
         .places()
         .iter()
@@ -208,9 +238,6 @@ pub(crate) fn settle(cluster: &Cluster, standings: &[Standing], drop: bool) -> R
             open.decider, open.decider_database
         )));
     };
-    if standings[decider].last >= number {
-        return deliver(cluster, number);
-    }
     if !drop {
         return Err(Error::Unsupported(format!(
             "two changes at a time: change {number} is open; if its coordinator is gone, \
@@ -236,7 +263,12 @@ impl Cluster {
     }
 
     pub(crate) fn standings(&self) -> Result<Vec<Standing>> {
-        self.ask_all("standing", |_, place| place.database.clone())
+        self.standing_each()?.into_iter().collect()
+    }
+
+    /// What each node knows of changes, or why it does not say it.
+    pub(crate) fn standing_each(&self) -> Result<Vec<Result<Standing>>> {
+        self.ask_each("standing", |_, place| place.database.clone())
     }
 
     fn ask<Q, A>(&self, place: &Place, kind: &'static str, question: Q) -> Result<A>

@@ -6,10 +6,21 @@
 //! computed before: then its tables are lent.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
-use swingdb::cutter::{Kind, Piece, pieces};
+use datafusion::sql::sqlparser::ast::{
+    Ident, ObjectName, Query, Statement, TableFactor, VisitorMut,
+};
+use swingdb::cutter::Piece;
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::walk::walk_statement;
+use swingdb_sql::text::parser::parse;
+use swingdb_sql::text::statement::Parsed;
 
 use crate::error::{Error, Result, refused};
+
+/// How the names of what is lent begin.
+const LENT: &str = "__swingdb_cluster_lent_";
 
 /// A statement as nodes run it, and the queries whose rows are lent for it.
 #[derive(Debug, Default, PartialEq)]
@@ -20,71 +31,44 @@ pub struct Lending {
     pub queries: Vec<(String, String)>,
 }
 
-/// Words behind a table that are not its alias.
-const NO_ALIAS: [&str; 28] = [
-    "where",
-    "set",
-    "on",
-    "join",
-    "left",
-    "right",
-    "full",
-    "inner",
-    "outer",
-    "cross",
-    "natural",
-    "semi",
-    "anti",
-    "asof",
-    "positional",
-    "group",
-    "order",
-    "limit",
-    "offset",
-    "having",
-    "using",
-    "union",
-    "except",
-    "intersect",
-    "returning",
-    "tablesample",
-    "qualify",
-    "window",
-];
-/// Words that end a list of tables.
-const ENDS_TABLES: [&str; 14] = [
-    "where",
-    "set",
-    "group",
-    "order",
-    "limit",
-    "offset",
-    "having",
-    "union",
-    "except",
-    "intersect",
-    "returning",
-    "qualify",
-    "window",
-    "select",
-];
-
-/// The statement of `sql`, whose tables begin at byte `from`: behind the table that it changes.
-/// `is_alone` says whether a query can be computed by itself.
-pub fn lend(sql: &str, from: usize, is_alone: &dyn Fn(&str) -> bool) -> Result<Lending> {
-    let mut walk = Walk { is_alone, made: Lending::default(), names: BTreeMap::new() };
-    let (head, tail) = sql.split_at(from);
-    let all = pieces(tail).collect::<Vec<_>>();
-    let tail = walk.text(&all, true)?;
-    walk.made.sql = format!("{head}{tail}");
-    Ok(walk.made)
+/// What an UPDATE or DELETE reads from the cluster. `is_alone` says whether a query can be computed
+/// by itself.
+pub fn lend(sql: &str, is_alone: &dyn Fn(&str) -> bool) -> Result<Lending> {
+    let unchanged = || Lending { sql: sql.to_string(), queries: Vec::new() };
+    let mut statement = match parse(sql)?.pop_front() {
+        Some(Parsed::Sql(statement)) => statement,
+        _ => return Ok(unchanged()),
+    };
+    if !matches!(*statement, Statement::Update(_) | Statement::Delete(_)) {
+        return Ok(unchanged());
+    }
+    let (queries, names) = (Vec::new(), BTreeMap::new());
+    let mut walk = Walk { is_alone, queries, names, is_behind_target: false, failed: None };
+    let done = walk_statement(&mut statement, &mut walk);
+    if let (ControlFlow::Break(()), Some(error)) = (done, walk.failed) {
+        return Err(error);
+    }
+    if walk.queries.is_empty() {
+        return Ok(unchanged());
+    }
+    // What nodes read has to be what was meant.
+    let written = statement.to_string();
+    match parse(&written)?.pop_front() {
+        Some(Parsed::Sql(read)) if read == statement => {
+            Ok(Lending { sql: written, queries: walk.queries })
+        }
+        _ => refused(format!("this form of UPDATE or DELETE with subqueries: {written}")),
+    }
 }
 
 struct Walk<'a> {
     is_alone: &'a dyn Fn(&str) -> bool,
-    made: Lending,
+    queries: Vec<(String, String)>,
     /// The names of queries.
     names: BTreeMap<String, String>,
+    /// Whether the table that is changed has been seen: it is the first.
+    is_behind_target: bool,
+    failed: Option<Error>,
 }
 
 impl Walk<'_> {
@@ -92,96 +76,61 @@ impl Walk<'_> {
         if let Some(name) = self.names.get(&query) {
             return name.clone();
         }
-        let name = format!("__swingdb_cluster_lent_{}", self.names.len());
+        let name = format!("{LENT}{}", self.names.len());
         self.names.insert(query.clone(), name.clone());
-        self.made.queries.push((name.clone(), query));
+        self.queries.push((name.clone(), query));
         name
     }
 
-    /// A piece of a statement with what is lent in its place; `has_tables`: a list of tables can
-    /// follow.
-    fn text(&mut self, all: &[Piece<'_>], mut has_tables: bool) -> Result<String> {
-        let mut text = String::new();
-        let (mut in_tables, mut is_table_next, mut before) = (false, false, String::new());
-        let mut at = 0;
-        while at < all.len() {
-            let piece = all[at];
-            if matches!(piece.kind, Kind::Blank | Kind::Comment) {
-                text.push_str(piece.text);
-                at += 1;
-                continue;
+    fn fail(&mut self, error: Error) -> ControlFlow<()> {
+        self.failed = Some(error);
+        ControlFlow::Break(())
+    }
+}
+
+impl VisitorMut for Walk<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let text = query.to_string();
+        if (self.is_alone)(&text) {
+            let name = self.name_of(text);
+            match build::parse_query(&format!("SELECT * FROM {name}")) {
+                Ok(lent) => *query = lent,
+                Err(error) => return self.fail(error.into()),
             }
-            let word = piece.text.to_lowercase();
-            if word == "(" {
-                let end = closing(all, at)?;
-                text.push_str(&self.group(&all[at + 1..end])?);
-                (is_table_next, before, at) = (false, ")".to_string(), end + 1);
-                continue;
-            }
-            let is_name = matches!(piece.kind, Kind::Word | Kind::Quoted);
-            if is_table_next && is_name && word != "lateral" {
-                let (lent, next) = self.table(all, at);
-                text.push_str(&lent);
-                (is_table_next, before, at) = (false, word, next);
-                continue;
-            }
-            match word.as_str() {
-                "with" => return Err(Error::Unsupported("WITH in a subquery".to_string())),
-                "select" => has_tables = true,
-                _ => {}
-            }
-            if piece.kind == Kind::Word {
-                let opens = matches!(word.as_str(), "from" | "using") && before != "distinct";
-                if has_tables && (opens || in_tables && word == "join") {
-                    (in_tables, is_table_next) = (true, true);
-                } else if ENDS_TABLES.contains(&word.as_str()) {
-                    (in_tables, is_table_next) = (false, false);
-                }
-            } else {
-                is_table_next = in_tables && word == ",";
-            }
-            text.push_str(piece.text);
-            (before, at) = (word, at + 1);
+        } else if query.with.is_some() {
+            return self.fail(Error::Unsupported("WITH in a subquery".to_string()));
         }
-        Ok(text)
+        ControlFlow::Continue(())
     }
 
-    /// What stands between parentheses, with them.
-    fn group(&mut self, inner: &[Piece<'_>]) -> Result<String> {
-        let text = inner.iter().map(|piece| piece.text).collect::<String>();
-        let first = inner.iter().find(|p| !matches!(p.kind, Kind::Blank | Kind::Comment));
-        let first = first.map_or(String::new(), |piece| piece.text.to_lowercase());
-        let is_query = matches!(first.as_str(), "select" | "with" | "from");
-        if is_query && (self.is_alone)(&text) {
-            return Ok(format!("(SELECT * FROM {})", self.name_of(text)));
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if !std::mem::replace(&mut self.is_behind_target, true) {
+            return ControlFlow::Continue(());
         }
-        Ok(format!("({})", self.text(inner, is_query)?))
+        // Functions have arguments: each node computes them.
+        let TableFactor::Table { name, alias, args: None, .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let Some(last) = last_part(name).filter(|last| !last.value.starts_with(LENT)) else {
+            return ControlFlow::Continue(());
+        };
+        let (last, alias) = (last.clone(), alias.take());
+        let lent = self.name_of(format!("SELECT * FROM {factor}"));
+        let mut table = build::table(&[&lent], &last);
+        if let TableFactor::Table { alias: shown, .. } = &mut table {
+            // A file has no name that columns could be qualified by.
+            let is_file = last.quote_style == Some('\'');
+            *shown = alias.or_else(|| (!is_file).then(|| build::alias(&last)));
+        }
+        *factor = table;
+        ControlFlow::Continue(())
     }
+}
 
-    /// The table at a place, and where the text goes on.
-    fn table(&mut self, all: &[Piece<'_>], at: usize) -> (String, usize) {
-        let is_blank = |piece: &Piece<'_>| matches!(piece.kind, Kind::Blank | Kind::Comment);
-        let mut end = at + 1;
-        while all.get(end).is_some_and(|piece| piece.text == ".") && end + 1 < all.len() {
-            end += 2;
-        }
-        let name = all[at..end].iter().map(|piece| piece.text).collect::<String>();
-        let next = all[end..].iter().find(|piece| !is_blank(piece));
-        // A function: each node computes it.
-        if next.is_some_and(|next| next.text == "(") {
-            return (name, end);
-        }
-        let lent = self.name_of(format!("SELECT * FROM {name}"));
-        let has_alias = next.is_some_and(|next| {
-            let is_name = matches!(next.kind, Kind::Word | Kind::Quoted);
-            is_name && !NO_ALIAS.contains(&next.text.to_lowercase().as_str())
-        });
-        let alias = all[end - 1].text;
-        match has_alias || alias.starts_with('\'') {
-            true => (format!("(SELECT * FROM {lent})"), end),
-            false => (format!("(SELECT * FROM {lent}) AS {alias}"), end),
-        }
-    }
+fn last_part(name: &ObjectName) -> Option<&Ident> {
+    name.0.last()?.as_ident()
 }
 
 /// The parenthesis that closes the one at a place.
@@ -204,12 +153,11 @@ pub(super) fn closing(all: &[Piece<'_>], open: usize) -> Result<usize> {
 mod tests {
     use super::*;
 
-    fn lent(sql: &str, from: &str) -> (String, Vec<String>) {
-        let at = sql.find(from).unwrap();
+    fn lent(sql: &str) -> (String, Vec<String>) {
         // Here a query is alone unless it names `t`, the table that is changed.
-        let made = lend(sql, at, &|query| !query.contains("t.")).unwrap();
-        let short = |text: &str| text.replace("__swingdb_cluster_lent_", "#");
-        (short(&made.sql), made.queries.into_iter().map(|(_, query)| query).collect())
+        let made = lend(sql, &|query| !query.contains("t.")).unwrap();
+        let short = |text: &str| text.replace(LENT, "#").replace('"', "'");
+        (short(&made.sql), made.queries.into_iter().map(|(_, query)| short(&query)).collect())
     }
 
     fn texts(all: &[&str]) -> Vec<String> {
@@ -221,30 +169,46 @@ mod tests {
         let sql = "DELETE FROM t WHERE a IN (SELECT b FROM u WHERE c = ')') AND d < (1 + 2)";
         let expected = "DELETE FROM t WHERE a IN (SELECT * FROM #0) AND d < (1 + 2)";
         let queries = texts(&["SELECT b FROM u WHERE c = ')'"]);
-        assert_eq!(lent(sql, " WHERE"), (expected.to_string(), queries));
+        assert_eq!(lent(sql), (expected.to_string(), queries));
         let sql = "DELETE FROM t WHERE a > (SELECT 1) OR b > (SELECT 1)";
         let expected = "DELETE FROM t WHERE a > (SELECT * FROM #0) OR b > (SELECT * FROM #0)";
-        assert_eq!(lent(sql, " WHERE").0, expected);
+        assert_eq!(lent(sql).0, expected);
+        // A WITH of its own goes with its query; one that depends on the row does not.
+        let sql = "UPDATE t SET a = (WITH x AS (SELECT 1 AS b) SELECT b FROM x)";
+        assert_eq!(lent(sql).0, "UPDATE t SET a = (SELECT * FROM #0)");
+        let sql = "UPDATE t SET a = (WITH x AS (SELECT t.a AS b) SELECT b FROM x)";
+        assert!(lend(sql, &|query| !query.contains("t.")).is_err());
     }
 
     #[test]
     fn tables_of_others_are_lent() {
         let sql = "DELETE FROM t WHERE EXISTS (SELECT 1 FROM u JOIN main.v w ON u.a = w.a, \"X y\" \
                    WHERE t.a = u.a)";
-        let (sql, queries) = lent(sql, " WHERE");
-        let expected = "DELETE FROM t WHERE EXISTS (SELECT 1 FROM (SELECT * FROM #0) AS u JOIN \
-                        (SELECT * FROM #1) w ON u.a = w.a, (SELECT * FROM #2) AS \"X y\" \
-                        WHERE t.a = u.a)";
+        let (sql, queries) = lent(sql);
+        let expected = "DELETE FROM t WHERE EXISTS (SELECT 1 FROM '#0' AS u JOIN '#1' w ON \
+                        u.a = w.a, '#2' AS 'X y' WHERE t.a = u.a)";
         assert_eq!(sql, expected);
-        let wanted = ["SELECT * FROM u", "SELECT * FROM main.v", "SELECT * FROM \"X y\""];
+        let wanted = ["SELECT * FROM u", "SELECT * FROM main.v", "SELECT * FROM 'X y'"];
         assert_eq!(queries, texts(&wanted));
         let sql = "UPDATE t SET a = u.b FROM u, generate_series(1, 2) AS g WHERE t.k = u.k";
-        let expected = "UPDATE t SET a = u.b FROM (SELECT * FROM #0) AS u, generate_series(1, 2) \
-                        AS g WHERE t.k = u.k";
-        assert_eq!(lent(sql, " SET").0, expected);
+        let expected =
+            "UPDATE t SET a = u.b FROM '#0' AS u, generate_series(1, 2) AS g WHERE t.k = u.k";
+        assert_eq!(lent(sql).0, expected);
         let sql = "DELETE FROM t USING (SELECT a FROM u) AS q WHERE q.a = t.a";
         let expected = "DELETE FROM t USING (SELECT * FROM #0) AS q WHERE q.a = t.a";
-        assert_eq!(lent(sql, " USING").0, expected);
+        assert_eq!(lent(sql).0, expected);
+        // The sample is taken once.
+        let sql = "DELETE FROM t USING u TABLESAMPLE (10 PERCENT) WHERE u.a = t.a";
+        assert_eq!(lent(sql).0, "DELETE FROM t USING '#0' AS u WHERE u.a = t.a");
+    }
+
+    #[test]
+    fn columns_may_be_called_as_keywords_are() {
+        let sql = "UPDATE t SET a = (SELECT max(u.from) FROM u WHERE u.using = t.set), b = t.from";
+        let (sql, queries) = lent(sql);
+        let expected = "UPDATE t SET a = (SELECT max(u.from) FROM '#0' AS u WHERE u.using = \
+                        t.set), b = t.from";
+        assert_eq!((sql.as_str(), queries), (expected, texts(&["SELECT * FROM u"])));
     }
 
     #[test]
@@ -252,11 +216,12 @@ mod tests {
         for sql in [
             "DELETE FROM t WHERE extract(year FROM d) = 2020",
             "DELETE FROM t WHERE a IS DISTINCT FROM b",
+            "DELETE FROM t WHERE substring(a FROM 2) = trim(LEADING 'x' FROM b)",
             "UPDATE t SET a = 1, b = 2 WHERE c IN (1, 2)",
+            "TRUNCATE t",
         ] {
-            let at = if sql.contains("SET") { " SET" } else { " WHERE" };
-            assert_eq!(lent(sql, at), (sql.to_string(), Vec::new()));
+            assert_eq!(lent(sql), (sql.to_string(), Vec::new()));
         }
-        assert!(lend("DELETE FROM t WHERE (a", 13, &|_| true).is_err());
+        assert!(lend("DELETE FROM t WHERE (a", &|_| true).is_err());
     }
 }

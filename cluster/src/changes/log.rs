@@ -18,7 +18,7 @@ use arrow::ipc::writer::{FileWriter, StreamWriter};
 use parking_lot::Mutex;
 use swingdb::{Connection, Database, QueryResult, Value};
 
-use crate::catalog;
+use crate::catalog::{self, Member};
 use crate::changes::{Begin, Standing, Step, Stepped};
 use crate::cut::SCHEMA;
 use crate::error::{Error, Result};
@@ -97,6 +97,11 @@ impl Changes {
         (kept.change == number).then_some(kept)
     }
 
+    /// The epoch of the newest shared state of a database that the node owns.
+    pub fn epoch(&self, database: &str) -> Option<u64> {
+        self.writers.get(database)?.database.epoch()
+    }
+
     /// Opens the transaction of a change.
     pub fn begin(&self, begin: &Begin) -> Result<()> {
         self.writer(&begin.database)?.begin(begin)
@@ -139,7 +144,7 @@ impl Changes {
             last: catalog::change(&writer.database.connect())?,
             open: open.as_ref().map(|open| open.begin.clone()),
             is_prepared: open.as_ref().is_some_and(|open| open.is_prepared),
-            place: catalog::place(&writer.database.connect())?,
+            place: catalog::member(&writer.database.connect())?,
         })
     }
 }
@@ -380,9 +385,10 @@ fn carry_out(connection: &Connection, step: &Step, rows: Rows) -> Result<Stepped
             connection.register(name, schema, batches)?;
             Ok(Stepped::default())
         }
-        Step::Member { nodes, place } => {
-            connection.query(&format!("DELETE FROM {SCHEMA}.place"))?;
-            connection.query(&format!("INSERT INTO {SCHEMA}.place VALUES ({nodes}, {place})"))?;
+        Step::Member(Member { shards, copies, shard, copy }) => {
+            connection.query(&format!("DELETE FROM {SCHEMA}.member"))?;
+            let values = format!("{shards}, {copies}, {shard}, {copy}");
+            connection.query(&format!("INSERT INTO {SCHEMA}.member VALUES ({values})"))?;
             Ok(Stepped::default())
         }
         Step::TakeBack { names } => {

@@ -86,14 +86,14 @@ impl Merge {
         })
     }
 
-    /// The rows of the source for each node.
+    /// The rows of the source for each shard.
     pub(crate) fn source_rows(
         &self,
         session: &Session,
         known: &Known,
         bounds: &[ScalarValue],
     ) -> Result<(arrow::datatypes::SchemaRef, Vec<Vec<RecordBatch>>)> {
-        let nodes = session.cluster().places().len();
+        let nodes = session.cluster().shards();
         let (source, alias) = (&self.source, quoted(&self.source_alias));
         let query = match known.cut.column() {
             None if known.cut == Cut::Replicated => format!("SELECT * FROM {source} AS {alias}"),

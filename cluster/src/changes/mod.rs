@@ -27,6 +27,7 @@ pub(crate) mod steps;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::Member;
 use crate::wire::Bytes;
 
 /// What a coordinator asks of a node's transaction.
@@ -65,13 +66,8 @@ pub enum Step {
         /// The name.
         name: String,
     },
-    /// Says which node of the cluster this one is.
-    Member {
-        /// How many nodes there are; 0: it leaves the cluster.
-        nodes: u64,
-        /// Which of them it is.
-        place: u64,
-    },
+    /// Says what the node is in the cluster.
+    Member(Member),
     /// Rows that are not needed any more.
     TakeBack {
         /// Their names.
@@ -135,6 +131,6 @@ pub struct Standing {
     pub open: Option<Begin>,
     /// Whether it is prepared.
     pub is_prepared: bool,
-    /// How many nodes the cluster has, and which of them this one is.
-    pub place: Option<(u64, u64)>,
+    /// What the node is in the cluster.
+    pub place: Option<Member>,
 }

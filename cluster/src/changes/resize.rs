@@ -1,15 +1,21 @@
-//! Adding and removing nodes: one change that moves the rows of all tables to where a longer or
-//! shorter list of nodes has them ([`Cluster::resize`]).
+//! Adding and removing nodes: one change that moves the rows of all tables to where another list of
+//! nodes has them ([`Cluster::resize`]).
 //!
 //! The change is open on the nodes of both lists. It reads the state before it, which other
 //! sessions go on reading. With its decision all nodes know their place in the new list: sessions
 //! of the old list are told so.
+//!
+//! A copy that is lost need not be there: the others of its shard have its rows. If it is in the
+//! new list too, it comes back as a node that is new.
+
+use std::sync::Arc;
 
 use swingdb::cutter::words;
 use swingdb::field_type;
 
+use crate::catalog::Member;
 use crate::changes::Step;
-use crate::changes::coordinator::{Transaction, settle};
+use crate::changes::coordinator::{Transaction, of_another, settle};
 use crate::changes::steps::{Dealing, statement};
 use crate::cluster::{Cluster, Place, places_of};
 use crate::cut::Cut;
@@ -20,39 +26,59 @@ use crate::session::{Known, Session};
 /// The nodes of both lists, by their numbers in a list of all.
 struct Nodes {
     all: Vec<Place>,
-    /// For each node of the new list, its number.
-    new: Vec<usize>,
+    /// For each shard of the new list, the numbers of its copies.
+    new: Vec<Vec<usize>>,
     joining: Vec<usize>,
     leaving: Vec<usize>,
+    /// Whether a shard has several copies before or afterwards.
+    has_copies: bool,
 }
 
 impl Nodes {
-    fn of(old: &[Place], new: &[Place]) -> Self {
+    /// `old` are those of the old list that are there.
+    fn of(old: &[Place], new: &Cluster, had_copies: bool) -> Self {
         let mut all = old.to_vec();
-        all.extend(new.iter().filter(|place| !old.contains(place)).cloned());
-        let number = |place: &Place| all.iter().position(|one| one == place);
-        let new = new.iter().filter_map(number).collect::<Vec<_>>();
-        let leaving = (0..old.len()).filter(|nth| !new.contains(nth)).collect();
-        let joining = (old.len()..all.len()).collect();
-        Self { all, new, joining, leaving }
+        all.extend(new.places().iter().filter(|place| !old.contains(place)).cloned());
+        let number = |nth: usize| all.iter().position(|one| *one == new.places()[nth]);
+        let shards = 0..new.shards();
+        let shards = shards.map(|shard| new.copies_of(shard).filter_map(number).collect());
+        let shards = shards.collect::<Vec<Vec<_>>>();
+        let leaving = (0..old.len()).filter(|nth| !shards.iter().flatten().any(|one| one == nth));
+        let (leaving, joining) = (leaving.collect(), (old.len()..all.len()).collect());
+        let has_copies = had_copies || new.copies() > 1;
+        Self { all, new: shards, joining, leaving, has_copies }
+    }
+
+    /// All nodes of the new list.
+    fn staying(&self) -> Vec<usize> {
+        self.new.iter().flatten().copied().collect()
     }
 }
 
 impl Cluster {
-    /// Moves the rows of all tables to other nodes: some more, some fewer. The first node has to
-    /// stay the first. Nodes that come must have no tables. All rows go through this process, and
+    /// Moves the rows of all tables to other nodes: some more, some fewer, with other numbers of
+    /// copies. The first node has to stay the first, unless it is lost. Nodes that come must have
+    /// no tables. Copies that are lost need not be there. All rows go through this process, and
     /// other changes are refused until it is done; queries go on.
     pub fn resize<S: AsRef<str>>(&self, nodes: &[S]) -> Result<Self> {
-        let places = places_of(nodes)?;
-        if places[0] != self.places()[0] {
+        let (places, copies) = places_of(nodes)?;
+        let first = places[0].clone();
+        let new = self.of(places, copies);
+        let mut there = self.there()?;
+        if there[0] == self.places()[0] && first != there[0] {
             return refused("resizing to another first node: it decides about changes");
         }
-        let nodes = Nodes::of(self.places(), &places);
-        let (all, new) = (self.of(nodes.all.clone()), self.of(places));
+        // A node of both lists decides: whoever has one of them can settle it.
+        there.sort_by_key(|place| (*place != first, !new.places().contains(place)));
+        if !new.places().contains(&there[0]) {
+            return refused("resizing to none of the nodes that are there");
+        }
+        let nodes = Nodes::of(&there, &new, self.copies() > 1);
+        let all = self.of(nodes.all.clone(), 1);
         self.check_joining(&all, &nodes)?;
         let standings = all.standings()?;
         let open = Transaction::begun(&all, &standings, &nodes.joining)?;
-        let moved = self.session().and_then(|session| open.move_all(&session, &nodes));
+        let moved = self.session().and_then(|session| open.move_all(&session, &nodes, &new));
         match moved {
             Ok(()) => open.commit().map(|()| new),
             Err(error) => {
@@ -62,23 +88,55 @@ impl Cluster {
         }
     }
 
+    /// The nodes that are there, with all changes; of each shard, at least one copy.
+    fn there(&self) -> Result<Vec<Place>> {
+        let mut there = Vec::new();
+        let mut lost = None;
+        for (nth, standing) in self.standing_each()?.into_iter().enumerate() {
+            match standing {
+                Ok(_) => there.push(nth),
+                Err(error @ (Error::NodeLost { .. } | Error::NodeSlow { .. })) => {
+                    lost = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let place = |nth: &usize| self.places()[*nth].clone();
+        let reached = self.of(there.iter().map(place).collect(), 1);
+        settle(&reached, &reached.standings()?, false).map_err(of_another)?;
+        let standings = reached.standings()?;
+        let last = standings.iter().map(|standing| standing.last).max().unwrap_or(0);
+        let mut current = Vec::new();
+        for (nth, standing) in there.into_iter().zip(standings) {
+            // One that has started with nothing knows of no change: it is lost too.
+            if standing.last == last || self.copies() == 1 {
+                self.check_member(nth, standing.place)?;
+                current.push(nth);
+            }
+        }
+        for shard in 0..self.shards() {
+            if !self.copies_of(shard).any(|nth| current.contains(&nth)) {
+                let node = self.places()[shard].node.clone();
+                let message = "no copy of this shard has all changes".to_string();
+                return Err(lost.unwrap_or(Error::NodeFailed { node, message }));
+            }
+        }
+        Ok(current.iter().map(place).collect())
+    }
+
     /// Settles what an earlier try has left, and refuses nodes that have tables.
     fn check_joining(&self, all: &Self, nodes: &Nodes) -> Result<()> {
-        let own = self.standings()?;
-        settle(self, &own, false)?;
-        for (nth, standing) in own.iter().enumerate() {
-            self.check_member(nth, standing.place)?;
-        }
         // A change that is open on nodes that come only: its coordinator has died.
         settle(all, &all.standings()?, true)?;
         for nth in &nodes.joining {
-            let place = nodes.all[*nth].clone();
-            let node = place.node.clone();
-            let client = self.inner.client.clone();
+            let Place { node, database } = nodes.all[*nth].clone();
+            let (client, asked) = (self.inner.client.clone(), node.clone());
             let held = self.wait(async move {
-                client.hold(&place.node, &place.database, None).await.map(|kept| kept.held.clone())
+                let kept = client.hold(0, &asked, &database, None).await;
+                kept.map(|kept| Arc::clone(&kept.contents))
             })?;
-            if held.place.is_some_and(|(nodes, _)| nodes > 0) || !held.tables.is_empty() {
+            let is_member = held.place.is_some_and(|member| member.shards > 0);
+            if is_member || !held.tables.is_empty() {
                 let message = "it has tables, or is a node of a cluster".to_string();
                 return Err(Error::NodeFailed { node, message });
             }
@@ -88,12 +146,12 @@ impl Cluster {
 }
 
 impl Transaction {
-    fn move_all(&self, session: &Session, nodes: &Nodes) -> Result<()> {
+    fn move_all(&self, session: &Session, nodes: &Nodes, new: &Cluster) -> Result<()> {
         let state = session.state();
         if let Some((table, message)) = state.torn.iter().next() {
             return Err(Error::Table { table: table.clone(), message: message.clone() });
         }
-        let definitions = state.holds.first().map(|kept| kept.held.definitions.clone());
+        let definitions = state.holds.first().map(|kept| kept.contents.definitions.clone());
         let definitions = definitions.unwrap_or_default();
         for undo in definitions.iter().rev().filter_map(|definition| undo(definition)) {
             self.step_at(&nodes.leaving, &statement(&undo))?;
@@ -104,10 +162,12 @@ impl Transaction {
         for definition in &definitions {
             self.step_at(&nodes.joining, &statement(definition))?;
         }
-        self.step_each(|nth| match nodes.new.iter().position(|one| *one == nth) {
-            Some(place) => Step::Member { nodes: nodes.new.len() as u64, place: place as u64 },
-            None => Step::Member { nodes: 0, place: 0 },
-        })?;
+        let members = nodes.all.iter().map(|place| {
+            let place = new.places().iter().position(|one| one == place);
+            Step::Member(place.map_or_else(Member::default, |nth| new.member(nth)))
+        });
+        let members = members.collect::<Vec<_>>();
+        self.step_each(|nth| members[nth].clone())?;
         Ok(())
     }
 
@@ -123,12 +183,15 @@ impl Transaction {
         let cut = new_cut(session, table, known, nodes.new.len())?;
         let said = serde_json::to_string(&cut).map_err(|e| Error::Unsupported(e.to_string()))?;
         let name = table.to_string();
-        self.step_at(&nodes.new, &Step::Cut { table: name.clone(), cut: Some(said) })?;
+        self.step_at(&nodes.staying(), &Step::Cut { table: name.clone(), cut: Some(said) })?;
         let moved = Known::empty(known.schema.clone(), cut);
         match moved.cut {
             // Rows that may be anywhere move only where their node goes.
-            Cut::AsItLies if nodes.leaving.is_empty() => {}
-            Cut::Replicated => self.refill(session, table, &moved, &nodes.joining)?,
+            Cut::AsItLies if nodes.leaving.is_empty() && !nodes.has_copies => {}
+            Cut::Replicated => {
+                let joining = nodes.joining.iter().map(|nth| vec![*nth]).collect::<Vec<_>>();
+                self.refill(session, table, &moved, &joining)?;
+            }
             _ => {
                 self.step(&statement(&format!("DELETE FROM {}", quoted(table))))?;
                 self.refill(session, table, &moved, &nodes.new)?;
@@ -157,7 +220,7 @@ impl Transaction {
         session: &Session,
         table: &str,
         known: &Known,
-        targets: &[usize],
+        targets: &[Vec<usize>],
     ) -> Result<()> {
         let bounds = &session.bounds(known)?[..];
         let rows = session.query(&format!("SELECT * FROM {}", quoted(table)))?;

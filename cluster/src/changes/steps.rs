@@ -13,6 +13,7 @@ use crate::changes::lend::lend;
 use crate::changes::merge::{Merge, SOURCE};
 use crate::changes::statement::{Change, VOLATILE};
 use crate::changes::{Step, Stepped};
+use crate::cluster::Cluster;
 use crate::cut::{Cut, deal};
 use crate::error::{Error, Result, refused};
 use crate::names::{is_same, name_of, quoted};
@@ -38,8 +39,14 @@ impl Changed {
         Self { rows, returned: None }
     }
 
-    /// Adds what nodes have done; a replicated table's rows change on each of them.
-    fn add(&mut self, all: Vec<Stepped>, cut: &Cut) -> Result<()> {
+    /// Adds what the nodes of a cluster have done; a replicated table's rows change on each of
+    /// them. An error if copies of a shard have not done the same.
+    fn add(&mut self, cluster: &Cluster, mut all: Vec<Stepped>, cut: &Cut) -> Result<()> {
+        let shards = cluster.shards();
+        if let Some(nth) = (0..all.len()).find(|nth| all[*nth].rows != all[nth % shards].rows) {
+            return Err(differ(cluster, nth % shards, nth));
+        }
+        all.truncate(shards);
         let counts = all.iter().map(|one| one.rows);
         self.rows += match cut {
             Cut::Replicated => counts.max().unwrap_or(0),
@@ -70,15 +77,31 @@ pub(crate) struct Dealing<'a> {
     pub(crate) step: &'a Step,
     /// The columns of the rows.
     pub(crate) schema: &'a SchemaRef,
-    /// The nodes that the cut deals rows out to, by their numbers.
-    pub(crate) targets: &'a [usize],
+    /// What the cut deals rows out to: nodes by their numbers, which get the same rows.
+    pub(crate) targets: &'a [Vec<usize>],
+}
+
+/// The error of nodes that would not have the same rows any more.
+fn differ(cluster: &Cluster, one: usize, other: usize) -> Error {
+    let [one, other] = [one, other].map(|nth| cluster.places()[nth].node.as_str());
+    Error::Unsupported(format!(
+        "a statement after which nodes {one} and {other}, which have the same rows, would not: \
+         it has to say which of several rows it means"
+    ))
 }
 
 /// Carries a change out by itself.
-pub(crate) fn run(session: &Session, change: &Change, parameters: &[Value]) -> Result<Changed> {
+pub(crate) fn run(
+    session: &Session,
+    change: &Change,
+    parameters: &[Value],
+) -> Result<(Transaction, Changed)> {
     let open = Transaction::begin(session)?;
     match open.carry_out(session, change, parameters) {
-        Ok(changed) => open.commit().map(|()| changed),
+        Ok(changed) => {
+            open.commit()?;
+            Ok((open, changed))
+        }
         Err(error) => {
             open.abort();
             Err(error)
@@ -166,7 +189,7 @@ fn check_conflict(
 fn check_macros(session: &Session, sql: &str) -> Result<()> {
     let state = session.state();
     let Some(first) = state.holds.first() else { return Ok(()) };
-    for definition in &first.held.definitions {
+    for definition in &first.contents.definitions {
         let kinds = first_words(definition, 4);
         let Some(at) = kinds.iter().position(|kind| kind == "macro" || kind == "function") else {
             continue;
@@ -214,7 +237,7 @@ impl Transaction {
             }
             Change::Rows { table, sql, behind, .. } => {
                 let (_, known) = known(session, table)?;
-                self.rows(session, &known, (sql, *behind), parameters)
+                self.rows(session, (table, &known), (sql, *behind), parameters)
             }
             Change::Insert { table, columns, query, or, conflict, returning, .. } => {
                 let (name, known) = known(session, table)?;
@@ -274,12 +297,12 @@ impl Transaction {
     fn rows(
         &self,
         session: &Session,
-        known: &Known,
+        (table, known): (&str, &Known),
         (sql, behind): (&str, usize),
         parameters: &[Value],
     ) -> Result<Changed> {
         let is_alone = |query: &str| session.query(&format!("EXPLAIN {query}")).is_ok();
-        let lending = lend(sql, behind, &is_alone)?;
+        let lending = lend(sql, &is_alone)?;
         if !lending.queries.is_empty() && !parameters.is_empty() {
             return refused("parameters of UPDATE and DELETE with subqueries".to_string());
         }
@@ -290,7 +313,13 @@ impl Transaction {
         let values = values.collect::<Result<Vec<_>, _>>().map_err(Error::Unsupported)?;
         let step = Step::Statement { sql: lending.sql, parameters: values };
         let mut changed = Changed::default();
-        changed.add(self.step(&step)?, &known.cut)?;
+        changed.add(&self.cluster, self.step(&step)?, &known.cut)?;
+        // Rows that are changed by others may have the choice among several.
+        let has_others = words(&sql[behind..])
+            .any(|word| ["from", "using", "select"].contains(&word.text.to_lowercase().as_str()));
+        if has_others {
+            self.check_copies(table, known)?;
+        }
         if !lending.queries.is_empty() {
             let names = lending.queries.into_iter().map(|(name, _)| name).collect();
             self.step(&Step::TakeBack { names })?;
@@ -312,12 +341,37 @@ impl Transaction {
         check_macros(session, &merge.on)?;
         let bounds = session.bounds(known)?;
         let (schema, rows) = merge.source_rows(session, known, &bounds)?;
+        let rows = rows.into_iter().cycle().take(self.cluster.places().len()).collect();
         self.put(&Step::Lend { name: SOURCE.to_string() }, &schema, rows)?;
         let done = self.step(&statement(&merge.statement()))?;
         self.step(&Step::TakeBack { names: vec![SOURCE.to_string()] })?;
         let mut changed = Changed::default();
-        changed.add(done, &known.cut)?;
+        changed.add(&self.cluster, done, &known.cut)?;
+        self.check_copies(&merge.table, known)?;
         Ok(changed)
+    }
+
+    /// Refuses a change after which nodes that have the same rows of a table would not: a join may
+    /// have found several rows for one, and each node may have taken another of them.
+    fn check_copies(&self, table: &str, known: &Known) -> Result<()> {
+        let alike = if known.cut == Cut::Replicated { 1 } else { self.cluster.shards() };
+        let all = 0..self.cluster.places().len();
+        if alike == all.len() {
+            return Ok(());
+        }
+        let columns = known.schema.fields().iter().map(|field| quoted(field.name()));
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        // In any order, and with as many of each.
+        let sums = format!(
+            "SELECT count(*) || ' ' || sum(h % 4294967296)::VARCHAR || ' ' || \
+             sum(h // 4294967296)::VARCHAR FROM (SELECT hash({columns}) AS h FROM {})",
+            quoted(table)
+        );
+        let done = self.step(&statement(&sums))?;
+        match all.into_iter().find(|nth| done[*nth].returned != done[nth % alike].returned) {
+            Some(nth) => Err(differ(&self.cluster, nth % alike, nth)),
+            None => Ok(()),
+        }
     }
 
     /// Sends the rows of a query to all nodes.
@@ -380,11 +434,11 @@ impl Transaction {
     /// The cut with its column as the table has it; an error if nodes cannot carry it out.
     fn checked_cut(&self, table: &str, cut: &Cut, columns: &[String]) -> Result<Cut> {
         let wrong = |message| Err(Error::Table { table: table.to_string(), message });
-        let nodes = self.cluster.places().len();
+        let shards = self.cluster.shards();
         if let Cut::Range { bounds, .. } = cut
-            && bounds.len() + 1 != nodes
+            && bounds.len() + 1 != shards
         {
-            return wrong(format!("{nodes} nodes need {} bounds", nodes - 1));
+            return wrong(format!("{shards} nodes need {} bounds", shards - 1));
         }
         let Some(column) = cut.column() else { return Ok(cut.clone()) };
         let exact = columns.iter().find(|name| *name == column);
@@ -403,7 +457,8 @@ impl Transaction {
         schema: SchemaRef,
         rows: impl Iterator<Item = Result<RecordBatch>>,
     ) -> Result<Changed> {
-        let targets = &(0..self.cluster.places().len()).collect::<Vec<_>>()[..];
+        let targets = (0..self.cluster.shards()).map(|nth| self.cluster.copies_of(nth).collect());
+        let targets = &targets.collect::<Vec<_>>()[..];
         let (bounds, schema) = (&session.bounds(known)?[..], &schema);
         self.deal_out(&Dealing { known, bounds, step, schema, targets }, rows)
     }
@@ -421,7 +476,7 @@ impl Transaction {
         let mut waiting = vec![Vec::new(); nodes];
         let send = |waiting: &mut Vec<Vec<RecordBatch>>, changed: &mut Changed| -> Result<()> {
             let all = std::mem::replace(waiting, vec![Vec::new(); nodes]);
-            changed.add(self.put(step, schema, all)?, &known.cut)
+            changed.add(&self.cluster, self.put(step, schema, all)?, &known.cut)
         };
         let mut count = 0;
         for batch in rows {
@@ -430,10 +485,10 @@ impl Transaction {
             let fewest = held.iter().enumerate().min_by_key(|(_, rows)| **rows);
             let Some((first, _)) = fewest else { return Ok(changed) };
             let parts = deal(&batch, &known.cut, bounds, targets.len(), first)?;
-            for ((target, held), part) in targets.iter().zip(&mut held).zip(parts) {
+            for ((alike, held), part) in targets.iter().zip(&mut held).zip(parts) {
                 *held += part.num_rows();
                 if part.num_rows() > 0 {
-                    waiting[*target].push(part);
+                    alike.iter().for_each(|nth| waiting[*nth].push(part.clone()));
                 }
             }
             count += batch.num_rows();

@@ -5,6 +5,7 @@
 //! snapshots of this node by their numbers, and those of other nodes over the network.
 
 pub mod aside;
+pub mod listen;
 pub mod options;
 pub mod service;
 pub mod worker;
@@ -21,7 +22,7 @@ use swingdb::{Connection, Database};
 use crate::catalog;
 use crate::changes::log::Changes;
 use crate::error::{Error, Result};
-use crate::wire::{self, Held, HeldTable, schema_bytes, statistics_bytes};
+use crate::wire::{self, Contents, Held, HeldTable, schema_bytes, statistics_bytes};
 
 /// The state of a node's process.
 pub struct Node {
@@ -31,6 +32,8 @@ pub struct Node {
     token: Option<String>,
     holds: Mutex<HashMap<u64, Arc<Hold>>>,
     next: AtomicU64,
+    /// The newest states of the databases that it owns.
+    current: Mutex<HashMap<String, Current>>,
     /// The databases that this node writes, and what is prepared in them.
     pub changes: Changes,
 }
@@ -41,6 +44,13 @@ pub struct Hold {
     pub connection: Connection,
     /// The change of the cluster that it shows.
     pub change: u64,
+}
+
+/// The newest state of a database, as far as somebody has asked for it.
+struct Current {
+    epoch: u64,
+    hold: Arc<Hold>,
+    contents: Arc<Contents>,
 }
 
 /// The right to read a snapshot of a node; it ends with its drop.
@@ -61,7 +71,8 @@ impl Node {
         let process = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
         let (holds, next) = (Mutex::default(), AtomicU64::new(1));
         let changes = Changes::open(home.as_deref(), writes)?;
-        Ok(Self { process, home, token, holds, next, changes })
+        let current = Mutex::default();
+        Ok(Self { process, home, token, holds, next, current, changes })
     }
 
     /// The secret that this node asks for, and shows to other nodes.
@@ -69,34 +80,71 @@ impl Node {
         self.token.as_deref()
     }
 
-    /// Takes a snapshot of a database; of the state after `change` where that is asked for.
+    /// Takes a snapshot of a database; of the state after `change` where that is asked for. What is
+    /// in it is not said again where `known` is this process and the snapshot's epoch.
     pub fn hold(
         self: &Arc<Self>,
         database: &str,
         change: Option<u64>,
+        known: Option<(String, u64)>,
     ) -> Result<(HoldGuard, Held)> {
-        let hold = match change {
-            None => Arc::new(self.newest(database)?),
-            Some(change) => match self.changes.kept(database, change) {
-                Some(kept) => kept,
-                None => {
-                    let newest = self.newest(database)?;
-                    if newest.change != change {
-                        return Err(Error::Unsupported(format!(
-                            "the state after change {change} of database {database}; the newest is \
-                             after {}",
-                            newest.change
-                        )));
-                    }
-                    Arc::new(newest)
+        let (hold, contents) = match change {
+            None => self.current(database)?,
+            Some(change) => {
+                let kept = self.changes.kept(database, change);
+                let (hold, contents) = match kept {
+                    Some(kept) => (kept, None),
+                    None => self.current(database)?,
+                };
+                if hold.change != change {
+                    return Err(Error::Unsupported(format!(
+                        "the state after change {change} of database {database}; the newest is \
+                         after {}",
+                        hold.change
+                    )));
                 }
-            },
+                (hold, contents)
+            }
         };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.holds.lock().insert(number, Arc::clone(&hold));
         let guard = HoldGuard { node: Arc::clone(self), number };
-        let held = self.describe(number, &hold)?;
-        Ok((guard, held))
+        let epoch = hold.connection.database().epoch().unwrap_or(0);
+        // Only of a database that it owns this node knows that an epoch means one state.
+        let is_known = known
+            .is_some_and(|(process, known)| process == self.process && known == epoch)
+            && self.changes.epoch(database).is_some();
+        let contents = match (is_known, contents) {
+            (true, _) => None,
+            (false, Some(contents)) => Some(contents.as_ref().clone()),
+            (false, None) => Some(contents_of(&hold)?),
+        };
+        let (process, change) = (self.process.clone(), hold.change);
+        Ok((guard, Held { hold: number, process, epoch, change, contents }))
+    }
+
+    /// The newest shared state, and what is in it. Of a database that this node owns, both are made
+    /// once for each state.
+    pub fn current(&self, database: &str) -> Result<(Arc<Hold>, Option<Arc<Contents>>)> {
+        let epoch = self.changes.epoch(database);
+        if let Some(known) = self.current.lock().get(database)
+            && epoch == Some(known.epoch)
+        {
+            return Ok((Arc::clone(&known.hold), Some(Arc::clone(&known.contents))));
+        }
+        let hold = Arc::new(self.newest(database)?);
+        let (true, Some(epoch)) = (epoch.is_some(), hold.connection.database().epoch()) else {
+            return Ok((hold, None));
+        };
+        let contents = Arc::new(contents_of(&hold)?);
+        let (made, said) = (Arc::clone(&hold), Arc::clone(&contents));
+        let mut current = self.current.lock();
+        // Another thread may have taken a newer one meanwhile.
+        if current.get(database).is_none_or(|known| known.epoch <= epoch) {
+            let known = Current { epoch, hold: made, contents: said };
+            current.insert(database.to_string(), known);
+        }
+        Ok((hold, Some(contents)))
     }
 
     /// The newest shared state of a database.
@@ -120,39 +168,33 @@ impl Node {
     pub fn holds(&self) -> usize {
         self.holds.lock().len()
     }
+}
 
-    fn describe(&self, number: u64, hold: &Hold) -> Result<Held> {
-        let connection = &hold.connection;
-        let cuts = catalog::cuts(connection)?;
-        let mut tables = Vec::new();
-        for name in catalog::tables(connection)? {
-            let provider = connection.table_provider("main", &name)?;
-            let keys = provider.constraints().into_iter().flat_map(|all| all.iter());
-            let primary_key = keys.clone().find_map(|constraint| match constraint {
-                Constraint::PrimaryKey(columns) => Some(columns.clone()),
-                Constraint::Unique(_) => None,
-            });
-            let statistics = provider
-                .statistics()
-                .unwrap_or_else(|| datafusion::common::Statistics::new_unknown(&provider.schema()));
-            tables.push(HeldTable {
-                schema: schema_bytes(&provider.schema()),
-                statistics: statistics_bytes(&statistics),
-                primary_key: primary_key.unwrap_or_default(),
-                cut: cuts.get(&name).cloned().unwrap_or_default(),
-                name,
-            });
-        }
-        Ok(Held {
-            hold: number,
-            process: self.process.clone(),
-            epoch: connection.database().epoch().unwrap_or(0),
-            change: hold.change,
-            place: catalog::place(connection)?,
-            tables,
-            definitions: catalog::definitions(connection)?,
-        })
+/// What is in a snapshot.
+fn contents_of(hold: &Hold) -> Result<Contents> {
+    let connection = &hold.connection;
+    let cuts = catalog::cuts(connection)?;
+    let mut tables = Vec::new();
+    for name in catalog::tables(connection)? {
+        let provider = connection.table_provider("main", &name)?;
+        let keys = provider.constraints().into_iter().flat_map(|all| all.iter());
+        let primary_key = keys.clone().find_map(|constraint| match constraint {
+            Constraint::PrimaryKey(columns) => Some(columns.clone()),
+            Constraint::Unique(_) => None,
+        });
+        let statistics = provider
+            .statistics()
+            .unwrap_or_else(|| datafusion::common::Statistics::new_unknown(&provider.schema()));
+        tables.push(HeldTable {
+            schema: schema_bytes(&provider.schema()),
+            statistics: statistics_bytes(&statistics),
+            primary_key: primary_key.unwrap_or_default(),
+            cut: cuts.get(&name).cloned().unwrap_or_default(),
+            name,
+        });
     }
+    let place = catalog::member(connection)?;
+    Ok(Contents { place, tables, definitions: catalog::definitions(connection)? })
 }
 
 impl Hold {

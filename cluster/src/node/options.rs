@@ -22,6 +22,11 @@ pub struct Options {
     /// A database that this node owns, so that the cluster can change it; made if it is missing
     #[arg(long = "write", value_name = "DATABASE")]
     pub writes: Vec<String>,
+    /// Most connections that are open at the same time: coordinators have one each, and each other
+    /// node; further ones are closed at once
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_connections: u32,
     /// File with the secret that coordinators and nodes show each other, at least 16 characters
     /// (default: $SWINGDB_CLUSTER_TOKEN, else none)
     #[arg(long, value_name = "FILE")]

@@ -160,7 +160,7 @@ impl FlightService for Service {
         request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
         match read::<Ask>(&request.into_inner().ticket)? {
-            Ask::Hold { database, version, change } => {
+            Ask::Hold { database, version, change, known } => {
                 if let Err(ours) = check_version(&version) {
                     let mut metadata = MetadataMap::new();
                     if let Ok(ours) = MetadataValue::try_from(&ours) {
@@ -170,7 +170,7 @@ impl FlightService for Service {
                     let code = Code::FailedPrecondition;
                     return Err(Status::with_metadata(code, text, metadata));
                 }
-                let held = self.aside(move |node| node.hold(&database, change)).await?;
+                let held = self.aside(move |node| node.hold(&database, change, known)).await?;
                 let said = answer(&held.1)?;
                 Ok(Response::new(hold_stream(held.0, said)))
             }
@@ -206,13 +206,20 @@ impl FlightService for Service {
             }
             "prepare" | "commit" | "abort" | "finish" => {
                 let Which { database, number } = which(&body)?;
+                let changed = (kind == "commit").then(|| database.clone());
                 let done = move |node: &Arc<Node>| match kind.as_str() {
                     "prepare" => node.changes.prepare(&database, number),
                     "commit" => node.changes.commit(&database, number),
                     "abort" => node.changes.abort(&database, number),
                     _ => node.changes.finish(&database, number),
                 };
-                answer(&self.aside(done).await?)?
+                let said = answer(&self.aside(done).await?)?;
+                if let Some(database) = changed {
+                    // Sessions ask for the new state next. Who asks first gets the error.
+                    let node = Arc::clone(&self.node);
+                    drop(tokio::task::spawn_blocking(move || node.current(&database).map(drop)));
+                }
+                said
             }
             other => return not_here(other),
         };

@@ -61,6 +61,18 @@ impl Node {
         }
     }
 
+    /// Kills it, and starts it again at the same address, with nothing of its databases.
+    pub fn restart_empty(&mut self) {
+        self.kill();
+        let mut log = self.home.clone().into_os_string();
+        log.push("-cluster");
+        for folder in [self.home.clone(), log.into()] {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        std::fs::create_dir(&self.home).unwrap();
+        self.run();
+    }
+
     /// Kills it, and starts it again at the same address, with what is left of its databases.
     pub fn restart(&mut self) {
         self.kill();

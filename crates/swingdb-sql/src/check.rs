@@ -73,6 +73,7 @@ fn view_of(txn: &WriteTxn) -> Catalogs {
         database_name: None,
         attached: Arc::default(),
         registered: Arc::default(),
+        registered_in_main: false,
         extra: BTreeMap::new(),
         temp: None,
         outer: None,

@@ -35,6 +35,12 @@ impl Connection {
         self.session().register_provider(name, provider);
     }
 
+    /// From now on, the tables registered in this session are found as `main.name` too.
+    #[doc(hidden)]
+    pub fn find_registered_in_main(&self) {
+        self.session().find_registered_in_main();
+    }
+
     /// What a table's name means to a statement that starts now, as something to scan.
     #[doc(hidden)]
     pub fn table_provider(&self, schema: &str, table: &str) -> Result<Arc<dyn TableProvider>> {

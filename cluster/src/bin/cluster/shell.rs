@@ -167,8 +167,12 @@ impl Shell {
         let running = self.session.connection().interrupt_handle();
         // Without the handler Ctrl-C ends the program, as everywhere else.
         let _ = ctrlc::set_handler(move || running.interrupt());
-        let nodes = self.session.cluster().places().len();
-        println!("SwingDB {}: a cluster of {nodes} nodes", env!("CARGO_PKG_VERSION"));
+        let cluster = self.session.cluster();
+        let (shards, version) = (cluster.shards(), env!("CARGO_PKG_VERSION"));
+        match cluster.copies() {
+            1 => println!("SwingDB {version}: a cluster of {shards} nodes"),
+            copies => println!("SwingDB {version}: {shards} shards of {copies} copies each"),
+        }
         println!("End statements with `;`, see `.help`, leave with `.quit`.");
         let mut unfinished = Unfinished::default();
         while !self.quit {
@@ -215,8 +219,8 @@ impl Shell {
                 self.session.refresh()?;
             }
             (".nodes", "") => {
-                for place in self.session.cluster().places() {
-                    self.printer.line(&format!("{}/{}", place.node, place.database))?;
+                for line in self.session.nodes() {
+                    self.printer.line(&line)?;
                 }
             }
             (".tables", "") => {

@@ -5,4 +5,4 @@ pub mod build;
 pub mod create;
 pub mod names;
 pub(crate) mod stars;
-pub(crate) mod walk;
+pub mod walk;

@@ -21,6 +21,14 @@ pub(crate) fn walk_mut<T: VisitMut>(
     tree.visit(&mut Erased(visitor))
 }
 
+/// Walks a statement, for programs that would compile a walker of their own otherwise.
+pub fn walk_statement(
+    statement: &mut Statement,
+    visitor: &mut dyn VisitorMut<Break = ()>,
+) -> ControlFlow<()> {
+    walk_mut(statement, visitor)
+}
+
 /// Whether a piece of syntax tree has more than `limit` expressions and queries.
 pub(crate) fn has_more_parts<T: VisitMut>(tree: &mut T, limit: usize) -> bool {
     struct Count(usize);

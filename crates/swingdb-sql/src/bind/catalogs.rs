@@ -54,6 +54,8 @@ pub struct Catalogs {
     pub attached: Arc<BTreeMap<String, Source>>,
     /// Tables of the program, by their names.
     pub registered: Arc<BTreeMap<String, Arc<dyn TableProvider>>>,
+    /// Whether these are found as tables of schema `main` too.
+    pub registered_in_main: bool,
     /// Tables of one internal query, whose names win over all others.
     pub extra: BTreeMap<String, Arc<dyn TableProvider>>,
     /// The session's temporary tables, which go before those of its database.
@@ -130,11 +132,9 @@ impl Catalogs {
                         return Ok(Some(found));
                     }
                 }
-                let registered = match_name(self.registered.keys().map(String::as_str), table);
-                let registered = registered.map(|name| Arc::clone(&self.registered[&name]));
                 // Also without their schema, but after all else.
                 let system = || table_name(table).map(Found::System);
-                Ok(registered.map(Found::Registered).or_else(system))
+                Ok(self.registered(table).or_else(system))
             }
             TableReference::Partial { schema, table } => {
                 if schema.eq_ignore_ascii_case(INFORMATION_SCHEMA) {
@@ -148,6 +148,9 @@ impl Catalogs {
                     && let Some(found) = find_in(&self.main, &schema, table)?
                 {
                     return Ok(Some(found));
+                }
+                if self.registered_in_main && schema.eq_ignore_ascii_case(SCHEMA) {
+                    return Ok(self.registered(table));
                 }
                 match self.database(schema) {
                     Some(source) => find_in(source, SCHEMA, table),
@@ -169,6 +172,11 @@ impl Catalogs {
                 }
             }
         }
+    }
+
+    fn registered(&self, table: &str) -> Option<Found> {
+        let name = match_name(self.registered.keys().map(String::as_str), table)?;
+        Some(Found::Registered(Arc::clone(&self.registered[&name])))
     }
 
     /// Whether a name can mean a macro at all.

@@ -102,6 +102,8 @@ pub(crate) struct Session {
 struct State {
     attached: BTreeMap<String, Database>,
     registered: Arc<BTreeMap<String, Arc<dyn TableProvider>>>,
+    /// Whether these are found as tables of schema `main` too.
+    registered_in_main: bool,
     /// The names of the functions that the program has added.
     functions: BTreeMap<String, FunctionKind>,
     /// Tables of rows that parts of the running statement have returned.
@@ -137,6 +139,7 @@ impl Session {
         let state = State {
             attached: BTreeMap::new(),
             registered: Arc::default(),
+            registered_in_main: false,
             functions: BTreeMap::new(),
             given: BTreeMap::new(),
             progress: None,
@@ -228,6 +231,7 @@ impl Session {
             database_name: self.database.name().map(str::to_string),
             attached: Arc::new(attached.collect()),
             registered: Arc::clone(&state.registered),
+            registered_in_main: state.registered_in_main,
             extra: state.given.clone(),
             temp,
             outer: None,
@@ -567,6 +571,10 @@ impl Session {
     pub(crate) fn register_provider(&self, name: &str, provider: Arc<dyn TableProvider>) {
         let mut state = self.state.lock();
         Arc::make_mut(&mut state.registered).insert(name.to_string(), provider);
+    }
+
+    pub(crate) fn find_registered_in_main(&self) {
+        self.state.lock().registered_in_main = true;
     }
 
     pub(crate) fn deregister(&self, name: &str) {

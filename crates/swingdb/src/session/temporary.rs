@@ -61,6 +61,7 @@ impl Temporary {
             database_name: Some(TEMP.to_string()),
             attached: Arc::clone(&behind.attached),
             registered: Arc::clone(&behind.registered),
+            registered_in_main: false,
             extra: behind.extra.clone(),
             temp: None,
             outer: Some(Arc::new(behind)),
