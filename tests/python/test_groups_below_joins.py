@@ -1,4 +1,4 @@
-"""Groups by columns of a joined table, which begin below the join: DuckDB's answers, and the plan."""
+"""Groups by columns of a joined table, which begin below the join: answers of DuckDB, and plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ duckdb = pytest.importorskip("duckdb")
 TABLES = """
 CREATE TABLE sales AS SELECT
     CASE WHEN i % 97 = 0 THEN NULL ELSE (i * 7919 % 1000)::INTEGER END AS item,
-    (i % 5)::INTEGER AS store, (i % 1013)::INTEGER AS n, (i * 31 % 100000 * 0.01::DECIMAL(3, 2))::DECIMAL(9, 2) AS price,
+    (i % 5)::INTEGER AS store, (i % 1013)::INTEGER AS n,
+    (i * 31 % 100000 * 0.01::DECIMAL(3, 2))::DECIMAL(9, 2) AS price,
     CASE WHEN i % 11 = 0 THEN NULL ELSE i % 1009 END AS maybe, i * 0.25::DOUBLE AS weight,
     CASE WHEN i * 7919 % 1000 >= 900 THEN 'none' ELSE (i % 50)::VARCHAR END AS digits
     FROM range(200000) AS g(i);
@@ -25,15 +26,20 @@ INSERT INTO item SELECT id, 'twice', class, 9 FROM item WHERE id % 50 = 0
 """
 #: Whether the groups begin below the join.
 QUERIES = [
-    ("SELECT category, sum(price), count(*) FROM sales JOIN item ON item = id GROUP BY category", True),
     (
-        "SELECT category, class, min(n), max(maybe), count(maybe), avg(n), avg(weight), sum(weight) "
-        "FROM sales, item WHERE item = id GROUP BY category, class",
+        "SELECT category, sum(price), count(*) "
+        "FROM sales JOIN item ON item = id GROUP BY category",
+        True,
+    ),
+    (
+        "SELECT category, class, min(n), max(maybe), count(maybe), avg(n), avg(weight), "
+        "sum(weight) FROM sales, item WHERE item = id GROUP BY category, class",
         True,
     ),
     (
         "SELECT store, class, sum(price * 2 - 1), count(*) FILTER (WHERE n > 500), "
-        "sum(n) FILTER (WHERE maybe IS NULL) FROM item JOIN sales ON id = item GROUP BY store, class",
+        "sum(n) FILTER (WHERE maybe IS NULL) FROM item JOIN sales ON id = item "
+        "GROUP BY store, class",
         True,
     ),
     (
@@ -41,13 +47,21 @@ QUERIES = [
         "HAVING count(*) > 5000",
         True,
     ),
-    ("SELECT class, sum(maybe) FROM sales JOIN item ON item = id WHERE n < 900 GROUP BY class", True),
+    (
+        "SELECT class, sum(maybe) "
+        "FROM sales JOIN item ON item = id WHERE n < 900 GROUP BY class",
+        True,
+    ),
     ("SELECT class, sum(DISTINCT n) FROM sales JOIN item ON item = id GROUP BY class", False),
     ("SELECT class, sum(n + size) FROM sales JOIN item ON item = id GROUP BY class", False),
     ("SELECT class, sum(n) FROM sales LEFT JOIN item ON item = id GROUP BY class", False),
     ("SELECT class, sum(n) FROM sales JOIN item ON item = id AND n > size GROUP BY class", False),
     ("SELECT class, sum(digits::INTEGER) FROM sales JOIN item ON item = id GROUP BY class", False),
-    ("SELECT class, sum(n) FROM sales JOIN item ON item = id WHERE size = 3 GROUP BY class", False),
+    (
+        "SELECT class, sum(n)  "
+        "FROM sales JOIN item ON item = id WHERE size = 3 GROUP BY class",
+        False,
+    ),
     ("SELECT store, sum(n) FROM sales JOIN item ON item = id GROUP BY store", False),
 ]
 
@@ -101,6 +115,7 @@ def test_random_groups(both):
         filters = chance.choice(["", " WHERE n % 3 = 1", " WHERE price > 100 AND maybe > 7"])
         numbers = ", ".join(str(place + 1) for place in range(len(keys)))
         query = (
-            f"SELECT {', '.join(keys + made)} FROM sales JOIN item ON item = id{filters} GROUP BY {numbers}"
+            f"SELECT {', '.join(keys + made)} FROM sales JOIN item ON item = id{filters} "
+            f"GROUP BY {numbers}"
         )
         assert same(ours.execute(query).fetchall(), theirs.execute(query).fetchall()), query

@@ -459,7 +459,7 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
     },
     Pass {
         file: "optimize/groups_below_joins",
-        why: "Groups by columns of a joined table begin below the join, in the final order of joins.",
+        why: "Groups by columns of a joined table begin below the join, once joins are in order.",
         turn: Turn::Behind("push_down_filter", || Arc::new(GROUPS_BELOW_JOINS)),
     },
     Pass {
