@@ -68,7 +68,7 @@ QUERIES = [
 
 @pytest.fixture(scope="module")
 def both():
-    ours, theirs = swingdb.connect("groups_below_joins"), duckdb.connect()
+    ours, theirs = swingdb.connect(), duckdb.connect()
     for con in (ours, theirs):
         for statement in TABLES.split(";"):
             con.execute(statement)
