@@ -10,8 +10,8 @@
 //! each item says its name. What is left is a relation that a function makes, if nothing names its
 //! columns: only a call of that function tells them.
 
-use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use arrow::datatypes::DataType;
@@ -43,8 +43,7 @@ pub(crate) fn known(
     item: &SelectItem,
     from: &[TableWithJoins],
 ) -> Option<Known> {
-    let mut scope = Scope { planner, withs: Vec::new(), bound: false, depth: 0 };
-    scope.withs.extend(around.visible().into_iter().map(Named::of));
+    let scope = Scope::new(planner, around.levels(), false);
     scope.of_item(&scope.of_from(from)?, item)
 }
 
@@ -54,8 +53,7 @@ pub(crate) fn names(
     around: &Withs,
     factor: &TableFactor,
 ) -> Option<Vec<String>> {
-    let mut scope = Scope { planner, withs: Vec::new(), bound: false, depth: 0 };
-    scope.withs.extend(around.visible().into_iter().map(Named::of));
+    let scope = Scope::new(planner, around.levels(), false);
     let columns = scope.of_factor(factor)?.into_iter();
     Some(columns.map(|(column, _)| column.name).collect())
 }
@@ -63,30 +61,16 @@ pub(crate) fn names(
 /// The columns of a query that has been bound.
 pub(crate) fn of_bound(planner: &dyn Lookahead, statement: &Statement) -> Option<Known> {
     let Statement::Query(query) = statement else { return None };
-    Scope { planner, withs: Vec::new(), bound: true, depth: 0 }.of_query(query)
-}
-
-/// A query of WITH.
-struct Named<'a> {
-    cte: &'a Cte,
-    columns: OnceCell<Option<Known>>,
-}
-
-impl<'a> Named<'a> {
-    fn of(cte: &'a Cte) -> Rc<Self> {
-        Rc::new(Self { cte, columns: OnceCell::new() })
-    }
-
-    fn is_called(&self, name: &Ident) -> bool {
-        self.cte.alias.name.value.eq_ignore_ascii_case(&name.value)
-    }
+    Scope::new(planner, Vec::new(), true).of_query(query)
 }
 
 /// What a FROM clause may name.
 struct Scope<'a> {
     planner: &'a dyn Lookahead,
-    /// The queries of WITH that can be seen, the outermost first.
-    withs: Vec<Rc<Named<'a>>>,
+    /// The queries of WITH that can be seen, by their clauses, the outermost first.
+    levels: Vec<&'a [Cte]>,
+    /// The columns of those that have been looked at, by their places in memory.
+    looked_at: Rc<RefCell<HashMap<*const Cte, Option<Known>>>>,
     /// Whether names have been resolved, and columns listed.
     bound: bool,
     /// How many queries of WITH are being looked at, one for the other.
@@ -94,11 +78,13 @@ struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// The same scope inside of a query with this clause.
-    fn inside(&self, with: Option<&'a With>) -> Self {
-        let mut withs = self.withs.clone();
-        withs.extend(with.iter().flat_map(|with| &with.cte_tables).map(Named::of));
-        Self { withs, ..*self }
+    fn new(planner: &'a dyn Lookahead, levels: Vec<&'a [Cte]>, bound: bool) -> Self {
+        Self { planner, levels, looked_at: Rc::default(), bound, depth: 0 }
+    }
+
+    /// The same scope with other queries of WITH.
+    fn with(&self, levels: Vec<&'a [Cte]>, depth: usize) -> Self {
+        Self { levels, looked_at: Rc::clone(&self.looked_at), depth, ..*self }
     }
 
     fn of_from(&self, from: &'a [TableWithJoins]) -> Option<Known> {
@@ -202,10 +188,10 @@ impl<'a> Scope<'a> {
     /// What a name in FROM stands for: what qualifies its columns, and these.
     fn of_name(&self, name: &ObjectName) -> Option<(TableReference, Known)> {
         if let [ObjectNamePart::Identifier(name)] = name.0.as_slice()
-            && let Some(at) = self.withs.iter().rposition(|named| named.is_called(name))
+            && let Some((level, at)) = self.query_of_with(name)
         {
-            let called = TableReference::bare(self.withs[at].cte.alias.name.value.as_str());
-            return Some((called, self.of_with(at)?));
+            let called = self.levels[level][at].alias.name.value.as_str();
+            return Some((TableReference::bare(called), self.of_with(level, at)?));
         }
         let called = object_name_to_table_reference(name.clone(), false).ok()?;
         if let Some(Found::Information(_) | Found::System(_)) =
@@ -221,24 +207,29 @@ impl<'a> Scope<'a> {
         Some((called, columns.collect()))
     }
 
-    /// The columns of a query of WITH, which sees those before it.
-    fn of_with(&self, at: usize) -> Option<Known> {
-        if self.depth > DEEPEST_CHAIN {
-            for before in 0..at {
-                Self { withs: self.withs.clone(), depth: 0, ..*self }.fill(before);
-            }
-        }
-        self.fill(at);
-        self.withs[at].columns.get().cloned().flatten()
+    /// The clause, and the place in it, of the query of WITH that a name means.
+    fn query_of_with(&self, name: &Ident) -> Option<(usize, usize)> {
+        let is_called = |cte: &Cte| cte.alias.name.value.eq_ignore_ascii_case(&name.value);
+        let mut levels = self.levels.iter().enumerate().rev();
+        levels.find_map(|(level, ctes)| Some((level, ctes.iter().rposition(is_called)?)))
     }
 
-    fn fill(&self, at: usize) {
-        let named = &self.withs[at];
-        named.columns.get_or_init(|| {
-            let withs = self.withs[..at].to_vec();
-            let columns = Self { withs, depth: self.depth + 1, ..*self }.of_query(&named.cte.query);
-            renamed(&named.cte.alias, columns?)
-        });
+    /// The columns of a query of WITH, which sees those before it.
+    fn of_with(&self, level: usize, at: usize) -> Option<Known> {
+        let cte = &self.levels[level][at];
+        if let Some(known) = self.looked_at.borrow().get(&std::ptr::from_ref(cte)) {
+            return known.clone();
+        }
+        if self.depth > DEEPEST_CHAIN {
+            let scope = self.with(self.levels.clone(), 0);
+            (0..at).for_each(|before| drop(scope.of_with(level, before)));
+        }
+        let mut levels = self.levels[..level].to_vec();
+        levels.push(&self.levels[level][..at]);
+        let columns = self.with(levels, self.depth + 1).of_query(&cte.query);
+        let columns = columns.and_then(|columns| renamed(&cte.alias, columns));
+        self.looked_at.borrow_mut().insert(cte, columns.clone());
+        columns
     }
 
     /// The columns of a query, which its SELECT list names.
@@ -246,7 +237,9 @@ impl<'a> Scope<'a> {
         if !query.pipe_operators.is_empty() {
             return None;
         }
-        self.inside(query.with.as_ref()).of_body(&query.body)
+        let Some(With { cte_tables, .. }) = &query.with else { return self.of_body(&query.body) };
+        let levels = self.levels.iter().copied().chain([cte_tables.as_slice()]).collect();
+        self.with(levels, self.depth).of_body(&query.body)
     }
 
     fn of_body(&self, body: &'a SetExpr) -> Option<Known> {

@@ -40,21 +40,20 @@ impl Withs {
 
     /// Whether a name is that of a query here, and so of no table.
     pub(crate) fn has(&self, name: &str) -> bool {
-        let mut names = self.visible().into_iter().map(|cte| &cte.alias.name.value);
-        names.any(|known| known.eq_ignore_ascii_case(name))
+        let mut queries = self.levels().into_iter().rev().flat_map(|ctes| ctes.iter().rev());
+        queries.any(|cte| cte.alias.name.value.eq_ignore_ascii_case(name))
     }
 
-    /// What can be seen here, the outermost first: of a WITH clause, inside of one of its queries,
-    /// those before that.
-    pub(crate) fn visible(&self) -> Vec<&Cte> {
-        let mut all = Vec::new();
-        for (at, level) in self.0.iter().enumerate() {
+    /// The queries that can be seen here, by the clause that they are in, the outermost first: of a
+    /// WITH clause, inside of one of its queries, those before that.
+    pub(crate) fn levels(&self) -> Vec<&[Cte]> {
+        let levels = self.0.iter().enumerate().map(|(at, level)| {
             let is_innermost = at + 1 == self.0.len();
             let before = if is_innermost { usize::MAX } else { level.entered.saturating_sub(1) };
-            let ctes = level.with.iter().flat_map(|with| &with.cte_tables);
-            all.extend(ctes.take(before));
-        }
-        all
+            let ctes = level.with.as_ref().map_or(&[][..], |with| with.cte_tables.as_slice());
+            &ctes[..before.min(ctes.len())]
+        });
+        levels.collect()
     }
 
     /// A WITH clause of what a FROM clause needs.
@@ -62,7 +61,7 @@ impl Withs {
         let mut wanted = Wanted::default();
         let _ = Visit::visit(&from.to_vec(), &mut wanted);
         let mut needed = Vec::new();
-        for cte in self.visible().into_iter().rev() {
+        for cte in self.levels().into_iter().flatten().rev() {
             if wanted.0.contains(&cte.alias.name.value.to_lowercase()) {
                 let _ = Visit::visit(&cte.query, &mut wanted);
                 needed.push(cte.clone());

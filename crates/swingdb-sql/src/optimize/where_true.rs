@@ -69,6 +69,8 @@ fn where_true(condition: Expr) -> Expr {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Not;
+
     use datafusion::common::ScalarValue;
     use datafusion::prelude::col;
 
