@@ -142,6 +142,29 @@ impl Estimate {
         self
     }
 
+    /// Where these conditions hold: columns that they compare with constants have only those values.
+    fn fixed_by<'a>(mut self, conditions: impl IntoIterator<Item = &'a Expr>) -> Self {
+        for condition in conditions {
+            let (expr, values) = match condition {
+                Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+                    match (literal(left), literal(right)) {
+                        (None, Some(_)) => (left, 1),
+                        (Some(_), None) => (right, 1),
+                        _ => continue,
+                    }
+                }
+                Expr::InList(InList { expr, list, negated: false }) => (expr, list.len()),
+                _ => continue,
+            };
+            if let Expr::Column(column) = expr.as_ref()
+                && let Some(known) = self.columns.get_mut(column)
+            {
+                *known = ColumnEstimate::Computed(values as f64);
+            }
+        }
+        self
+    }
+
     /// The columns of two sides of a join together.
     pub(crate) fn joined(&self, other: &Self, rows: f64) -> Self {
         let mut columns = self.columns.clone();
@@ -264,7 +287,7 @@ fn of_scan(scan: &TableScan) -> Estimate {
     let guess = guess.map(|c| whole.selectivity(c)).product::<f64>();
     let share = sample::share_of(table, &scan.filters, guess);
     let rows = whole.rows * share;
-    whole.scaled(rows)
+    whole.scaled(rows).fixed_by(scan.filters.iter().flat_map(split_conjunction))
 }
 
 /// What can be said about the rows of `plan`.
@@ -338,7 +361,7 @@ fn filtered(input: Estimate, condition: &Expr) -> Estimate {
         share *= input.selectivity(conjunct);
     }
     let rows = input.rows * share;
-    input.scaled(rows)
+    input.scaled(rows).fixed_by(split_conjunction(condition))
 }
 
 fn rename(input: &Estimate, from: &[Column], to: &[Column]) -> Estimate {

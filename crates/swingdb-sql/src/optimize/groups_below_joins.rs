@@ -139,9 +139,16 @@ impl Side {
 /// Whether a plan has all rows of a table.
 fn is_whole_table(plan: &LogicalPlan) -> bool {
     match below_columns(plan) {
-        LogicalPlan::TableScan(scan) => scan.filters.is_empty() && scan.fetch.is_none(),
+        LogicalPlan::TableScan(scan) => {
+            // What a subquery has for constants is compared in conditions, too: `'a' = 'a'`.
+            scan.filters.iter().all(is_true) && scan.fetch.is_none()
+        }
         _ => false,
     }
+}
+
+fn is_true(condition: &Expr) -> bool {
+    matches!(condition, Expr::Literal(ScalarValue::Boolean(Some(true)), _))
 }
 
 /// Whether the arguments of an aggregate cannot give an error, whatever the values: they are
@@ -218,13 +225,21 @@ fn holds_all(from: &DataType, to: &DataType) -> bool {
 
 /// Whether it is less work.
 fn pays(aggregate: &Aggregate, join: &Join, fact: Side, keys: &[Expr]) -> bool {
-    let rows = estimate(fact.of(join));
-    if rows.rows < MANY_ROWS || rows.groups(keys) * ROWS_PER_GROUP > rows.rows {
+    let (rows, other) = (estimate(fact.of(join)), estimate(fact.other().of(join)));
+    if rows.rows < MANY_ROWS {
         return false;
     }
+    // Most rows have a partner, so of the keys that they are joined by there are not many others.
+    let joined_by = join.on.iter().map(|(left, right)| match fact {
+        Side::Left => rows.distinct(left).min(other.distinct(right)),
+        Side::Right => rows.distinct(right).min(other.distinct(left)),
+    });
+    let groups = joined_by.product::<f64>() * rows.groups(&keys[join.on.len()..]);
     let joined = estimate(&LogicalPlan::Join(join.clone()));
     let asked = joined.groups(&aggregate.group_expr);
-    joined.rows >= KEPT * rows.rows && rows.groups(keys) <= (FINER * asked).max(FEW_GROUPS)
+    joined.rows >= KEPT * rows.rows
+        && groups * ROWS_PER_GROUP <= rows.rows
+        && groups <= (FINER * asked).max(FEW_GROUPS)
 }
 
 fn in_two_steps(
