@@ -32,7 +32,6 @@ EXCEPTIONS = {
     "OutputClause::Output.select_items": "the whole clause is refused",
     "OutputClause::Output.into_table": "the whole clause is refused",
     "ColumnOption::Generated.sequence_options": "ddl/generated.rs refuses identities",
-    "JoinOperator::AsOf.constraint": "desugar/using_joins.rs refuses MATCH_CONDITION as a whole",
 }
 
 

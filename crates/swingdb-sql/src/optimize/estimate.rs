@@ -142,7 +142,7 @@ impl Estimate {
         self
     }
 
-    /// Where these conditions hold: columns that they compare with constants have only those values.
+    /// Where these conditions hold: columns that they set equal to constants have no other values.
     fn fixed_by<'a>(mut self, conditions: impl IntoIterator<Item = &'a Expr>) -> Self {
         for condition in conditions {
             let (expr, values) = match condition {
