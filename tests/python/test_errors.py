@@ -293,7 +293,6 @@ def test_an_error_while_rows_are_read_names_the_line():
         ("SELECT '-infinity'::DATE", "9999-12-31"),
         ("SELECT 'inf'::TIMESTAMP", "NULL"),
         ("SELECT * FROM read_csv('a.csv', rejects_table = 'r')", "without ignore_errors"),
-        ("SELECT * FROM delta_scan('t')", "read_parquet"),
         ("SELECT * FROM sqlite_scan('t.db', 't')", "COPY"),
         ("SELECT * FROM 's3://b/a.parquet'", "aws s3 cp"),
         ("COPY p TO 's3://b/a.parquet'", "aws s3 cp --recursive"),
