@@ -131,7 +131,7 @@ mod tests {
             rewritten("SELECT 1 FROM t WHERE (a, b) IN (SELECT a, b FROM s)").unwrap(),
             "SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM (SELECT a, b FROM s) AS \
              __row_members (__row_member_1, __row_member_2) WHERE \
-             (__row_members.__row_member_1 = a) AND (__row_members.__row_member_2 = b))"
+             (__row_members.\"__row_member_1\" = a) AND (__row_members.\"__row_member_2\" = b))"
         );
     }
 
