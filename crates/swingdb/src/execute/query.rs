@@ -97,6 +97,10 @@ fn of_template(
 ) -> Result<Option<KeptPlan>> {
     let mut statement = parse_query(&template.text)?;
     let (view, engine) = (session.view()?, session.engine()?);
+    // Another session may have changed what names mean since the query was planned.
+    if view.main.catalog.definitions() != conditions.definitions {
+        return Ok(None);
+    }
     let planner = Planner::of_session(session, &view, &engine).with_params(&template.params);
     planner.prepare(&mut statement)?;
     let plan = planner.plan_for(statement)?;
