@@ -76,7 +76,6 @@ fn view_of(txn: &WriteTxn) -> Catalogs {
         registered_in_main: false,
         extra: BTreeMap::new(),
         temp: None,
-        outer: None,
         defined: None,
     }
 }

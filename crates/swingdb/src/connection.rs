@@ -156,7 +156,7 @@ impl Connection {
     /// Refuses what would change the database in this session from now on, with an error that says
     /// `why`. Temporary tables can still be made and changed.
     pub fn set_read_only(&self, why: impl Into<String>) {
-        self.session.txn.lock().refusal = Some(why.into());
+        self.session.txn().lock().refusal = Some(why.into());
     }
 
     /// Sets what `version()` is in this session, for clients that read a version out of it.

@@ -60,8 +60,6 @@ pub struct Catalogs {
     pub extra: BTreeMap<String, Arc<dyn TableProvider>>,
     /// The session's temporary tables, which go before those of its database.
     pub temp: Option<Source>,
-    /// Where names are looked up that mean nothing here.
-    pub outer: Option<Arc<Catalogs>>,
     /// A macro that is being created, which goes before others of its name.
     pub defined: Option<Arc<FoundMacro>>,
 }
@@ -115,13 +113,6 @@ pub enum Found {
 impl Catalogs {
     /// Looks a name up; `None` when it means nothing here (it may still be a file).
     pub fn find(&self, name: &TableReference) -> Result<Option<Found>> {
-        match (self.find_here(name)?, &self.outer) {
-            (None, Some(outer)) => outer.find(name),
-            (found, _) => Ok(found),
-        }
-    }
-
-    fn find_here(&self, name: &TableReference) -> Result<Option<Found>> {
         match name {
             TableReference::Bare { table } => {
                 if let Some(provider) = self.extra.get(&**table) {
@@ -183,7 +174,6 @@ impl Catalogs {
     pub(crate) fn has_macros(&self) -> bool {
         let mut sources = self.temp.iter().chain([&self.main]).chain(self.attached.values());
         sources.any(|source| source.catalog.has_macros())
-            || self.outer.as_ref().is_some_and(|outer| outer.has_macros())
     }
 
     /// The macro that a name of one to three parts means. One without a schema is looked up in
@@ -198,7 +188,7 @@ impl Catalogs {
             let new = self.defined.as_deref().filter(|new| new.is(source, schema, name, kind));
             new.cloned().or_else(|| find_macro_in(source, schema, name, kind))
         };
-        let here = match name {
+        match name {
             [name] => {
                 let nearest = first.and_then(|schema| find(&self.main, schema, name));
                 let mut sources = self.temp.iter().chain([&self.main]);
@@ -210,8 +200,7 @@ impl Catalogs {
                 self.database(database).and_then(|source| find(source, schema, name))
             }
             _ => None,
-        };
-        here.or_else(|| self.outer.as_ref()?.find_macro(name, kind, first))
+        }
     }
 
     /// The full name of a table or view of the session's own database that is in `first`, or else
@@ -299,7 +288,7 @@ impl Catalogs {
         if self.is_temporary(source) {
             return self.clone();
         }
-        Self { main: source.clone(), temp: None, outer: None, ..self.clone() }
+        Self { main: source.clone(), temp: None, ..self.clone() }
     }
 }
 

@@ -157,7 +157,6 @@ fn text_of<'a>(name: &str, args: &'a mut FunctionArguments) -> Option<&'a mut St
 
 /// The sequence that a name means: one of the session's own database.
 fn find(view: &Catalogs, text: &str) -> Result<Named> {
-    let view = view.outer.as_deref().unwrap_or(view);
     let catalog = &view.main.catalog;
     let own = |name: &str| view.database(name).is_some_and(|found| found.name == view.main.name);
     let read_only = |name: &str| {

@@ -105,7 +105,7 @@ pub fn resolve_type(view: &Catalogs, data_type: &mut DataType) -> Result<()> {
 
 /// The SQL of a type of this name.
 fn find(view: &Catalogs, name: &[&str]) -> Option<std::sync::Arc<str>> {
-    let here = match name {
+    match name {
         [name] => {
             let mut sources = view.temp.iter().chain([&view.main]);
             sources.find_map(|source| find_in(source, SCHEMA, name))
@@ -114,8 +114,7 @@ fn find(view: &Catalogs, name: &[&str]) -> Option<std::sync::Arc<str>> {
             .or_else(|| find_in(view.database(schema)?, SCHEMA, name)),
         [database, schema, name] => find_in(view.database(database)?, schema, name),
         _ => None,
-    };
-    here.or_else(|| find(view.outer.as_deref()?, name))
+    }
 }
 
 fn find_in(source: &Source, schema: &str, name: &str) -> Option<std::sync::Arc<str>> {

@@ -46,16 +46,14 @@ pub(crate) fn use_schema(session: &Session, name: &ObjectName) -> Result<QueryRe
 /// ANALYZE and VACUUM. Statistics are exact after each change, and memory of deleted rows is given
 /// back by itself: all that is left to do is to see whether there is such a table.
 pub(crate) fn tidy(
-    session: &Session,
+    session: &Arc<Session>,
     verb: &'static str,
     table: Option<&ObjectName>,
     columns: &[Ident],
 ) -> Result<QueryResult> {
     if let Some(name) = table {
-        let found = match temporary::holder_of(session, name) {
-            Some((inner, name)) => target::target(&inner, &inner.catalog(), &name)?,
-            None => target::target(session, &session.catalog(), name)?,
-        };
+        let (session, name) = temporary::of_table(session, name);
+        let found = target::target(&session, &session.catalog(), &name)?;
         columns
             .iter()
             .try_for_each(|column| target::column(&found.table, &column.value).map(drop))?;

@@ -13,7 +13,7 @@ use swingdb_store::Table;
 
 use crate::execute::atomic::with_txn;
 use crate::execute::dml::insert::Mapping;
-use crate::execute::target::{Target, check_given, column, target};
+use crate::execute::target::{check_given, column, target};
 use crate::session::{Session, temporary};
 
 /// Appends all batches of `reader` to a table; the number of rows. All or nothing.
@@ -22,16 +22,14 @@ use crate::session::{Session, temporary};
 /// order; columns of the table that are missing get their default), by position when there are as
 /// many as the table has. Values are converted as INSERT converts them.
 pub(crate) fn append_batches(
-    session: &Session,
+    session: &Arc<Session>,
     table: &str,
     reader: impl RecordBatchReader + Send,
 ) -> Result<u64> {
     let _one_at_a_time = session.lock_statement();
-    let holder = temporary::holder_of(session, &append_name(table));
-    let session = holder.as_ref().map_or(session, |(inner, _)| inner);
-    let name = holder.as_ref().map_or_else(|| append_name(table), |(_, name)| name.clone());
+    let (session, name) = &temporary::of_table(session, &append_name(table));
     with_txn(session, |txn| {
-        let target = target(session, &txn.view(), &name)?;
+        let target = target(session, &txn.view(), name)?;
         let columns = match_columns(&target.table, &reader.schema())?;
         let mapping = Mapping::new(session, &target.table, &columns)?;
         let token = session.cancel_token();
@@ -44,15 +42,7 @@ pub(crate) fn append_batches(
 }
 
 /// The table that a call of the API names.
-pub(crate) fn append_target(
-    session: &Session,
-    catalog: &swingdb_store::Catalog,
-    table: &str,
-) -> Result<Target> {
-    target(session, catalog, &append_name(table))
-}
-
-fn append_name(table: &str) -> ObjectName {
+pub(crate) fn append_name(table: &str) -> ObjectName {
     let reference = parse_table_name(table);
     let parts: Vec<&str> = [reference.catalog(), reference.schema(), Some(reference.table())]
         .into_iter()

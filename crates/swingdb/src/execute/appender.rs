@@ -29,15 +29,17 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::ObjectName;
 use swingdb_common::cast::convert::{Origin, relabel};
 use swingdb_common::error::{ConstraintKind, Error, Result};
 use swingdb_common::value::Value;
 use swingdb_store::{SEGMENT_ROWS, Table};
 
-use crate::execute::append::append_target;
+use crate::execute::append::append_name;
 use crate::execute::atomic::with_txn;
 use crate::execute::dml::literals::column_of;
-use crate::session::Session;
+use crate::execute::target::target;
+use crate::session::{Session, temporary};
 
 /// Appends rows to a table through a buffer; see the [module documentation](self).
 ///
@@ -45,7 +47,7 @@ use crate::session::Session;
 /// (131 072 rows) is full, by [`flush`](Self::flush) and by [`finish`](Self::finish).
 pub struct Appender {
     session: Arc<Session>,
-    name: String,
+    name: ObjectName,
     table: Arc<Table>,
     columns: Vec<Column>,
     buffered: usize,
@@ -54,15 +56,15 @@ pub struct Appender {
 
 impl Appender {
     pub(crate) fn new(session: Arc<Session>, name: &str) -> Result<Self> {
-        let catalog = session.view()?.main.catalog;
-        let table = append_target(&session, &catalog, name)?.table;
+        let (session, name) = temporary::of_table(&session, &append_name(name));
+        let table = target(&session, &session.catalog(), &name)?.table;
         if table.given_columns().len() < table.columns().len() {
             return Err(Error::unsupported(
                 "an appender of a table with generated columns; append Arrow batches, or INSERT",
             ));
         }
         let columns = table.columns().iter().map(|c| Column::new(&c.data_type)).collect();
-        Ok(Self { session, name: name.to_string(), table, columns, buffered: 0, flushed: 0 })
+        Ok(Self { session, name, table, columns, buffered: 0, flushed: 0 })
     }
 
     /// Appends one row: a value for each column, in the table's order.
@@ -101,11 +103,11 @@ impl Appender {
         let batch = relabel(arrays, &schema, rows)?;
         let _one_at_a_time = self.session.lock_statement();
         let appended = with_txn(&self.session, |txn| {
-            let target = append_target(&self.session, &txn.view(), &self.name)?;
+            let target = target(&self.session, &txn.view(), &self.name)?;
             if target.table.schema() != &schema {
                 return Err(Error::plan(format!(
                     "table {:?} was altered while rows were being appended",
-                    self.name
+                    target.name
                 )));
             }
             txn.append(&target.schema, &target.name, std::slice::from_ref(&batch))

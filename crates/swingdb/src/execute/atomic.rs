@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use swingdb_common::error::Result;
 use swingdb_store::WriteTxn;
 
-use crate::session::transaction::{Begin, Length, TxnState};
+use crate::session::transaction::{Begin, Length};
 use crate::session::{Session, transaction};
 
 /// What a statement did.
@@ -48,10 +48,15 @@ pub(crate) fn with_txn_of<T>(
     if session.store().loading().is_some() {
         session.store().takes_changes(session.progress().as_deref())?;
     }
-    transaction::with_txn(&session.txn, session.store(), length, |txn| {
+    transaction::with_txn(session.txn(), session.store(), length, |txn| {
         txn.set_threads(session.threads()?);
         txn.set_memory(&session.memory()?);
-        let taking = session.numbers.begin(txn.view());
+        // Sequences are of the session's own database.
+        if session.changes_temp() {
+            return run(txn);
+        }
+        let numbers = session.numbers();
+        let taking = numbers.begin(txn.view());
         let value = run(txn)?;
         for (schema, moved) in taking.moved() {
             txn.advance_sequence(&schema, moved)?;
@@ -68,11 +73,10 @@ pub(crate) fn all_or_nothing<T>(
     run: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let is_open = session.in_transaction();
-    let begin = |txn: &mut TxnState| match is_open {
-        true => txn.savepoint(savepoint),
-        false => txn.begin(session.store(), Begin::Immediate),
-    };
-    begin(&mut session.txn.lock())?;
+    match is_open {
+        true => session.savepoint(savepoint)?,
+        false => session.begin(Begin::Immediate)?,
+    }
     let undo = Undo { session, savepoint, is_open };
     let value = run()?;
     undo.keep()?;
@@ -88,12 +92,10 @@ struct Undo<'a> {
 
 impl Undo<'_> {
     fn keep(self) -> Result<()> {
-        let mut txn = self.session.txn.lock();
         let kept = match self.is_open {
-            true => txn.release(self.savepoint),
-            false => txn.commit(),
+            true => self.session.release(self.savepoint),
+            false => self.session.commit(),
         };
-        drop(txn);
         std::mem::forget(self);
         kept
     }
@@ -101,11 +103,11 @@ impl Undo<'_> {
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
-        let mut txn = self.session.txn.lock();
+        let Self { session, savepoint, is_open } = self;
         // Fails only where the transaction is over, and with it what it has done.
-        let _ = match self.is_open {
-            true => txn.rollback_to(self.savepoint).and_then(|()| txn.release(self.savepoint)),
-            false => txn.rollback(),
+        let _ = match is_open {
+            true => session.rollback_to(savepoint).and_then(|()| session.release(savepoint)),
+            false => session.rollback(),
         };
     }
 }

@@ -26,6 +26,8 @@
 //! # Ok::<(), swingdb::Error>(())
 //! ```
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
@@ -85,15 +87,13 @@ impl BulkAppend {
     /// Has `make` called for each of `pieces` pieces; the number of rows.
     pub(crate) fn run(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         pieces: u64,
         make: impl Fn(u64, &mut BulkPart<'_>) -> Result<()> + Sync,
     ) -> Result<u64> {
         let _running = session.lock_statement();
         let name = parse_name(&self.table)?;
-        let holder = temporary::holder_of(session, &name);
-        let (session, name) =
-            holder.as_ref().map_or((session, &name), |(inner, name)| (&**inner, name));
+        let (session, name) = &temporary::of_table(session, &name);
         let token = session.cancel_token();
         let meter = Meter::new(session.progress(), self.expected_rows, "rows");
         let appended = with_txn(session, |txn| {

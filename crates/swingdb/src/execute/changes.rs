@@ -14,9 +14,8 @@ use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::{alter, comments, create, drop, indexes};
 use crate::execute::dml::update::{delete_query, delete_target, update_query, update_target};
 use crate::execute::dml::{insert, merge, set_list, update};
-use crate::session::Session;
-use crate::session::temporary::{follow, holder};
 use crate::session::transaction::Begin;
+use crate::session::{Session, temporary};
 
 /// Whether [`execute`] runs this statement.
 pub(crate) fn handles(statement: &Statement) -> bool {
@@ -90,16 +89,16 @@ pub(crate) fn execute(
             begin(session, modes, modifier.as_ref())
         }
         Statement::Commit { chain: false, .. } => {
-            session.txn.lock().commit()?;
+            session.commit()?;
             Ok(Outcome::done("COMMIT"))
         }
         Statement::Rollback { chain: false, savepoint } => roll_back(session, savepoint.as_ref()),
         Statement::Savepoint { name } => {
-            session.txn.lock().savepoint(&name.value)?;
+            session.savepoint(&name.value)?;
             Ok(Outcome::done("SAVEPOINT"))
         }
         Statement::ReleaseSavepoint { name } => {
-            session.txn.lock().release(&name.value)?;
+            session.release(&name.value)?;
             Ok(Outcome::done("RELEASE"))
         }
         other => data(session, other, None, params),
@@ -136,15 +135,14 @@ fn begin(
         }
         Some(other) => return Err(Error::unsupported(format!("BEGIN {other} in this form"))),
     };
-    session.txn.lock().begin(session.store(), how)?;
+    session.begin(how)?;
     Ok(Outcome::done("BEGIN"))
 }
 
 fn roll_back(session: &Session, savepoint: Option<&Ident>) -> Result<Outcome> {
-    let mut state = session.txn.lock();
     match savepoint {
-        Some(name) => state.rollback_to(&name.value)?,
-        None => state.rollback()?,
+        Some(name) => session.rollback_to(&name.value)?,
+        None => session.rollback()?,
     }
     Ok(Outcome::done("ROLLBACK"))
 }
@@ -152,7 +150,7 @@ fn roll_back(session: &Session, savepoint: Option<&Ident>) -> Result<Outcome> {
 /// The query whose plan EXPLAIN shows for a statement that changes data; nothing is executed.
 /// `None` for statements without such a query.
 pub(crate) fn explain_query(session: &Session, statement: &Statement) -> Result<Option<Query>> {
-    let catalog = session.txn.lock().catalog(session.store());
+    let catalog = session.catalog();
     let (statement, with) = match statement {
         Statement::Query(query) => match changing_body(query) {
             Some(body) => (body, query.with.as_ref()),
@@ -182,20 +180,16 @@ pub(crate) fn explain_query(session: &Session, statement: &Statement) -> Result<
     }
 }
 
-/// Runs a statement that [`handles`] accepts, in the database it is about.
+/// Runs a statement that [`handles`] accepts, on the side that it changes.
 pub(crate) fn run(
     session: &Arc<Session>,
     statement: &mut Statement,
     params: &Params,
 ) -> Result<Outcome> {
-    if let Some(inner) = holder(session, statement)? {
-        return match sequences::are_used(statement) {
-            // The numbers are of the session's own database.
-            true => with_txn(session, |_| execute(&inner, statement, params)),
-            false => execute(&inner, statement, params),
-        };
+    let changing = temporary::of_statement(session, statement)?;
+    match changing.changes_temp() && sequences::are_used(statement) {
+        // The numbers are of the session's own database.
+        true => with_txn(session, |_| execute(&changing, statement, params)),
+        false => execute(&changing, statement, params),
     }
-    let outcome = execute(session, statement, params);
-    follow(session, statement, outcome.is_ok())?;
-    outcome
 }

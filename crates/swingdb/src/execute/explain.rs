@@ -70,8 +70,8 @@ pub(crate) fn execute(
             return change(session, &mut statement, params, options.verbose);
         }
         // The query that finds the rows is explained; nothing is changed.
-        let holder = temporary::holder(session, &mut statement)?;
-        match changes::explain_query(holder.as_ref().unwrap_or(session), &statement)? {
+        let changing = temporary::of_statement(session, &mut statement)?;
+        match changes::explain_query(&changing, &statement)? {
             Some(query) => *statement = Statement::Query(Box::new(query)),
             None => return Err(Error::unsupported("EXPLAIN of a statement without a query")),
         }

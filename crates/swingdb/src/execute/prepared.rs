@@ -53,7 +53,7 @@ fn prepare(session: &Session, name: &Ident, mut statement: Statement) -> Result<
     ) {
         return Err(Error::unsupported("PREPARE of a statement about prepared statements"));
     }
-    let mut prepared = session.prepared.lock();
+    let mut prepared = session.prepared();
     let key = name.value.to_lowercase();
     // A later one of the same name takes its place, as in DuckDB.
     if prepared.len() >= MAX_PREPARED && !prepared.contains_key(&key) {
@@ -72,7 +72,7 @@ fn prepare(session: &Session, name: &Ident, mut statement: Statement) -> Result<
 }
 
 fn deallocate(session: &Session, name: &Ident) -> Result<QueryResult> {
-    let mut prepared = session.prepared.lock();
+    let mut prepared = session.prepared();
     if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
         prepared.clear();
     } else if prepared.remove(&name.value.to_lowercase()).is_none() {
@@ -84,7 +84,7 @@ fn deallocate(session: &Session, name: &Ident) -> Result<QueryResult> {
 /// The statement that EXECUTE runs under a name.
 pub(crate) fn find(session: &Session, name: &ObjectName) -> Option<Statement> {
     let name = parts(name).ok()?.join(".");
-    let prepared = session.prepared.lock();
+    let prepared = session.prepared();
     prepared.get(&name.to_lowercase()).map(|found| found.statement.clone())
 }
 
@@ -96,7 +96,7 @@ fn execute(
 ) -> Result<QueryResult> {
     let name = parts(name)?.join(".");
     let found = {
-        let prepared = session.prepared.lock();
+        let prepared = session.prepared();
         let found = prepared.get(&name.to_lowercase()).cloned();
         found.ok_or_else(|| {
             Error::not_found(ObjectKind::Statement, name.as_str(), prepared.keys())

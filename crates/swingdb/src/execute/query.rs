@@ -62,7 +62,7 @@ pub(crate) fn keep(
 ) -> Result<()> {
     let Keep { source, numbering, template } = keep;
     let (wants, template) = {
-        let mut plans = session.plans.lock();
+        let mut plans = session.plans();
         (plans.wants(&source), template.filter(|template| plans.wants_template(template)))
     };
     if catalog.definitions() != conditions.definitions || !(wants || template.is_some()) {
@@ -76,13 +76,13 @@ pub(crate) fn keep(
         let optimized = optimized(session.engine()?.as_ref(), &named);
         let (types, plan) = (params.types(), named);
         let kept = KeptPlan { source, numbering, types, conditions, plan, optimized };
-        session.plans.lock().keep(kept);
+        session.plans().keep(kept);
     }
     if let Some(template) = template {
         // It may be no statement that has a plan by itself.
         match of_template(session, &template, conditions, catalog).unwrap_or_default() {
-            Some(kept) => session.plans.lock().keep(kept),
-            None => session.plans.lock().refuse_template(&template),
+            Some(kept) => session.plans().keep(kept),
+            None => session.plans().refuse_template(&template),
         }
     }
     Ok(())
@@ -122,8 +122,8 @@ fn of_template(
 /// Whether there is a plan for a text, or for its template.
 pub(crate) fn is_kept(session: &Session, sql: &str) -> bool {
     let Some(conditions) = session.conditions() else { return false };
-    let knows = |source: &Source| session.plans.lock().knows(source, conditions);
-    if session.plans.lock().is_empty() {
+    let knows = |source: &Source| session.plans().knows(source, conditions);
+    if session.plans().is_empty() {
         return false;
     }
     Source::of_text(sql).is_some_and(|source| knows(&source))
@@ -135,7 +135,7 @@ pub(crate) fn again_by_template(
     session: &Session,
     template: &Template,
 ) -> Result<Option<QueryResult>> {
-    if session.plans.lock().is_empty() {
+    if session.plans().is_empty() {
         return Ok(None);
     }
     let source = Source::Text(template.text.clone());
@@ -213,7 +213,7 @@ impl Started {
 impl Again {
     fn find(session: &Session, source: &Source, params: &Params) -> Result<Option<Self>> {
         let Some(conditions) = session.conditions() else { return Ok(None) };
-        let found = session.plans.lock().find(source, params, conditions);
+        let found = session.plans().find(source, params, conditions);
         let Some((kept, params)) = found else { return Ok(None) };
         session.cancel_token().check()?;
         let catalog = session.catalog();

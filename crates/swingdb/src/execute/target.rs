@@ -24,7 +24,7 @@ pub(crate) const OWN_CATALOG: &str = "swingdb";
 
 const INFORMATION_SCHEMA: &str = "information_schema";
 
-/// A table of this database that a statement changes.
+/// A table that a statement changes.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) schema: String,
@@ -167,9 +167,15 @@ pub(crate) struct Named {
     pub(crate) target: Target,
     /// What expressions call it.
     pub(crate) alias: Ident,
+    /// What queries call the database that has it.
+    database: &'static str,
 }
 
 impl Named {
+    pub(crate) fn new(session: &Session, target: Target, alias: Ident) -> Self {
+        Self { target, alias, database: session.changed_database() }
+    }
+
     /// The table after UPDATE, DELETE FROM or MERGE INTO.
     pub(crate) fn resolve(
         session: &Session,
@@ -186,7 +192,7 @@ impl Named {
             Some(_) => return Err(Error::unsupported(format!("{verb} with renamed columns"))),
             None => quoted(&target.name),
         };
-        Ok(Self { target, alias })
+        Ok(Self::new(session, target, alias))
     }
 
     /// The table with its hidden row id, under its alias; with the places of its rows, too, unless
@@ -196,7 +202,7 @@ impl Named {
         let is_hidden = !columns.any(|column| column.name.eq_ignore_ascii_case(PLACE_COLUMN));
         let places = if is_hidden { PLACE_SUFFIX } else { "" };
         let hidden = format!("{}{ROWID_SUFFIX}{places}", self.target.name);
-        build::table(&[&self.target.schema, &hidden], &self.alias)
+        build::table(&[self.database, &self.target.schema, &hidden], &self.alias)
     }
 
     /// The hidden row id.

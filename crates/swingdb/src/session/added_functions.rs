@@ -22,7 +22,7 @@ use crate::session::{Session, State};
 impl Session {
     /// Whether the program has added functions.
     pub(crate) fn has_functions(&self) -> bool {
-        !self.state.lock().functions.is_empty()
+        !self.conversation.state.lock().functions.is_empty()
     }
 
     /// Adds a scalar function.
@@ -75,7 +75,7 @@ impl Session {
         };
         // A macro would go before it.
         let is_macro = known::names(&self.view()?).iter().any(|(known, _)| known == name);
-        let mut state = self.state.lock();
+        let mut state = self.conversation.state.lock();
         let is_own = state.functions.contains_key(name);
         if is_macro || !is_own && is_taken {
             return Err(Error::AlreadyExists { kind: ObjectKind::Function, name: name.into() });
@@ -91,7 +91,7 @@ impl Session {
 
     /// Takes a function away that the session added.
     pub(crate) fn remove_function(&self, name: &str) -> Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.conversation.state.lock();
         if !state.functions.contains_key(name) {
             return Err(Error::not_found(ObjectKind::Function, name, state.functions.keys()));
         }
@@ -101,7 +101,7 @@ impl Session {
 
 /// The first function of the program that a plan calls.
 pub(crate) fn called(session: &Session, plan: &LogicalPlan) -> EngineResult<Option<String>> {
-    let state = session.state.lock();
+    let state = session.conversation.state.lock();
     let mut found = None;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {

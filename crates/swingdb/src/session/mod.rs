@@ -5,7 +5,10 @@
 //! taken in the order `statement`, `txn`, `state`, and the latter two only for moments:
 //! [`Session::view`] takes `txn`, so nobody may hold it while planning.
 //!
-//! **Cycle.** Temporary tables live in a session of their own inside of the session.
+//! A session has [sides](side): its database, and a private one for its temporary tables. A
+//! [`Session`] is a handle. All handles of a session share its [`Conversation`], and differ in the
+//! side that a statement changes. The side is chosen once, before the statement is carried out.
+//! What names mean does not depend on it.
 
 pub(crate) mod added_functions;
 pub(crate) mod given;
@@ -14,6 +17,8 @@ pub(crate) mod plan_cache;
 pub(crate) mod result;
 pub(crate) mod sequences;
 pub(crate) mod settings;
+pub(crate) mod side;
+pub(crate) mod spanning;
 pub(crate) mod stream;
 pub(crate) mod table_scan;
 pub(crate) mod temporary;
@@ -61,8 +66,8 @@ use crate::database::Database;
 use crate::session::given::GivenTable;
 use crate::session::plan_cache::{Conditions, PlanCache};
 use crate::session::sequences::Numbers;
+use crate::session::side::{Side, TEMP};
 use crate::session::stream::BatchStream;
-use crate::session::temporary::{TEMP, Temporary};
 use crate::session::transaction::TxnState;
 use crate::session::user_functions::FunctionKind;
 
@@ -79,24 +84,30 @@ pub(crate) struct PreparedStatement {
     pub(crate) source: plan_cache::Source,
 }
 
-/// See the [module documentation](self).
+/// A session, and the side that a statement changes; see the [module documentation](self).
 pub(crate) struct Session {
-    database: Database,
+    conversation: Arc<Conversation>,
+    side: Arc<Side>,
+}
+
+/// What all statements of a session share.
+struct Conversation {
     /// Held while a statement runs (not while its result is read).
     statement: Mutex<()>,
-    /// The open transaction.
-    pub(crate) txn: Mutex<TxnState>,
+    /// The session's own database.
+    main: Arc<Side>,
+    /// Its temporary tables, once there have been some.
+    temp: Mutex<Option<Arc<Side>>>,
     state: Mutex<State>,
     running: Arc<Running>,
     /// Statements that PREPARE has given names.
-    pub(crate) prepared: Mutex<Prepared>,
-    pub(crate) temporary: Temporary,
+    prepared: Mutex<Prepared>,
     /// What sequences give out to the statement that runs.
-    pub(crate) numbers: Arc<Numbers>,
+    numbers: Arc<Numbers>,
     /// The last text whose names were asked for, and its statements.
     parsed: Mutex<Option<(String, Statements)>>,
     /// The plans of its last queries.
-    pub(crate) plans: Mutex<PlanCache>,
+    plans: Mutex<PlanCache>,
 }
 
 struct State {
@@ -130,11 +141,10 @@ impl State {
 
 impl Session {
     pub(crate) fn new(database: Database) -> Self {
-        Self::with(database, Temporary::default())
+        Self::with(Side::of(database), Arc::default())
     }
 
-    /// A session with these temporary tables.
-    pub(crate) fn with(database: Database, temporary: Temporary) -> Self {
+    fn with(main: Arc<Side>, numbers: Arc<Numbers>) -> Self {
         depth::leave_room();
         let state = State {
             attached: BTreeMap::new(),
@@ -150,52 +160,85 @@ impl Session {
             noted: None,
             changes: 0,
         };
-        Self {
-            database,
+        let conversation = Conversation {
             statement: Mutex::new(()),
-            txn: Mutex::new(TxnState::default()),
+            main: Arc::clone(&main),
+            temp: Mutex::default(),
             state: Mutex::new(state),
             running: Arc::default(),
             prepared: Mutex::default(),
-            temporary,
-            numbers: Arc::default(),
+            numbers,
             parsed: Mutex::default(),
             plans: Mutex::default(),
-        }
+        };
+        Self { conversation: Arc::new(conversation), side: main }
     }
 
+    /// The session's own database.
     pub(crate) fn database(&self) -> &Database {
-        &self.database
+        self.conversation.main.database()
     }
 
-    /// The storage of the session's own database.
+    /// The storage of the side that the statement changes.
     pub(crate) fn store(&self) -> &Store {
-        self.database.store()
+        self.side.database().store()
+    }
+
+    /// The transaction on the side that the statement changes.
+    pub(crate) fn txn(&self) -> &Mutex<TxnState> {
+        &self.side.txn
+    }
+
+    /// The state of the side that the statement changes, as it sees it.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.side.catalog()
+    }
+
+    /// Whether the statement changes temporary tables.
+    pub(crate) fn changes_temp(&self) -> bool {
+        !Arc::ptr_eq(&self.side, &self.conversation.main)
+    }
+
+    /// What queries call the database that the statement changes.
+    pub(crate) fn changed_database(&self) -> &'static str {
+        if self.changes_temp() { TEMP } else { CATALOG }
+    }
+
+    /// The side of temporary tables, once there have been some.
+    pub(crate) fn temp(&self) -> Option<Arc<Side>> {
+        self.conversation.temp.lock().clone()
+    }
+
+    /// The session for a statement that changes this side.
+    pub(crate) fn changing(&self, side: Arc<Side>) -> Arc<Self> {
+        Arc::new(Self { conversation: Arc::clone(&self.conversation), side })
+    }
+
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.conversation.main.txn.lock().is_open()
     }
 
     /// Runs `run` in a session of the same database, transaction, settings and running statement,
     /// which knows no temporary tables, attached databases, and variables of a program.
     pub(crate) fn alone<T>(&self, run: impl FnOnce(&Arc<Self>) -> Result<T>) -> Result<T> {
         let engine = self.engine()?;
-        let mut inner = Self::with(self.database.clone(), Temporary::default());
-        inner.numbers = Arc::clone(&self.numbers);
+        let (main, numbers) = (&self.conversation.main, &self.conversation.numbers);
+        let inner = Arc::new(Self::with(Arc::clone(main), Arc::clone(numbers)));
         {
-            let mut state = inner.state.lock();
+            let mut state = inner.conversation.state.lock();
             state.engine = Some(Arc::unwrap_or_clone(engine));
             state.token = Some(self.cancel_token());
             state.progress = self.progress();
         }
-        let inner = Arc::new(inner);
-        let _lent = Borrowed::new(&self.txn, &inner);
         run(&inner)
     }
 
     /// Makes this the session's running statement. Interrupts reach it from here on.
     pub(crate) fn lock_statement(&self) -> StatementGuard<'_> {
-        let lock = self.statement.lock();
-        let mut state = self.state.lock();
+        let lock = self.conversation.statement.lock();
+        let mut state = self.conversation.state.lock();
         let limit = state.limits().statement_timeout;
-        let token = self.running.start(limit);
+        let token = self.conversation.running.start(limit);
         let working = OnThread::of(&token);
         state.token = Some(token);
         drop(state);
@@ -204,7 +247,7 @@ impl Session {
 
     /// Shares the last committed state, for the running statement.
     pub(crate) fn share(&self) -> Result<ShareInfo> {
-        self.store().share_with_progress(self.progress().as_deref())
+        self.database().store().share_with_progress(self.progress().as_deref())
     }
 
     /// Shares it beside the session's statements.
@@ -214,13 +257,9 @@ impl Session {
 
     /// What names mean to a statement that starts now.
     pub(crate) fn view(&self) -> Result<Catalogs> {
-        let catalog = self.catalog();
-        let main = Source { name: CATALOG.to_string(), catalog, store: self.store().clone() };
-        if let Some(view) = self.temporary.view(main.clone())? {
-            return Ok(view);
-        }
-        let temp = self.temporary.source();
-        let state = self.state.lock();
+        let main = self.conversation.main.source(CATALOG);
+        let temp = self.temp().map(|temp| temp.source(TEMP));
+        let state = self.conversation.state.lock();
         let attached = state.attached.iter().map(|(alias, database)| {
             let store = database.store().clone();
             let source = Source { name: alias.clone(), catalog: store.latest(), store };
@@ -228,40 +267,36 @@ impl Session {
         });
         Ok(Catalogs {
             main,
-            database_name: self.database.name().map(str::to_string),
+            database_name: self.database().name().map(str::to_string),
             attached: Arc::new(attached.collect()),
             registered: Arc::clone(&state.registered),
             registered_in_main: state.registered_in_main,
             extra: state.given.clone(),
             temp,
-            outer: None,
             defined: None,
         })
     }
 
     /// Gives the rest of the running statement a table, whose name goes before all others.
     pub(crate) fn give(&self, name: String, table: Arc<dyn TableProvider>) {
-        self.state.lock().given.insert(name, table);
+        self.conversation.state.lock().given.insert(name, table);
     }
 
     /// Takes back what was given.
     pub(crate) fn forget_given(&self) {
-        self.state.lock().given.clear();
+        self.conversation.state.lock().given.clear();
     }
 
     /// A copy of the query engine's state for one statement: its clock is set to when the
     /// transaction began, or now.
     pub(crate) fn engine(&self) -> Result<Arc<SessionState>> {
-        if let Some(outer) = self.temporary.outer() {
-            return outer.engine();
-        }
         let mut engine = {
-            let mut state = self.state.lock();
+            let mut state = self.conversation.state.lock();
             match &state.engine {
                 Some(engine) => engine.clone(),
                 None => {
                     let mut engine = engine::base_state()?.clone();
-                    for function in sequences::functions(&self.numbers) {
+                    for function in sequences::functions(&self.conversation.numbers) {
                         engine.register_udf(Arc::new(function))?;
                     }
                     state.engine = Some(engine.clone());
@@ -270,7 +305,7 @@ impl Session {
             }
         };
         engine.mark_start_execution();
-        if let Some(begun) = self.txn.lock().begun() {
+        if let Some(begun) = self.conversation.main.txn.lock().begun() {
             engine.execution_props_mut().query_execution_start_time = Some(begun);
         }
         Ok(Arc::new(engine))
@@ -280,23 +315,20 @@ impl Session {
     /// something changes: to copy its tables of functions takes as long as to select a row.
     pub(crate) fn settled_engine(&self) -> Result<Arc<SessionState>> {
         let changes = {
-            let state = self.state.lock();
+            let state = self.conversation.state.lock();
             match &state.settled {
                 Some((after, engine)) if *after == state.changes => return Ok(Arc::clone(engine)),
                 _ => state.changes,
             }
         };
         let engine = self.engine()?;
-        self.state.lock().settled = Some((changes, Arc::clone(&engine)));
+        self.conversation.state.lock().settled = Some((changes, Arc::clone(&engine)));
         Ok(engine)
     }
 
     /// The time zone by whose clock timestamps are points in time.
     pub(crate) fn zone(&self) -> Zone {
-        if let Some(outer) = self.temporary.outer() {
-            return outer.zone();
-        }
-        let state = self.state.lock();
+        let state = self.conversation.state.lock();
         state.engine.as_ref().map_or(Zone::UTC, |engine| Zone::of(engine.config_options()))
     }
 
@@ -317,31 +349,21 @@ impl Session {
 
     /// Looks at settings, for less than [`Session::engine`] costs.
     fn with_settings<T>(&self, look: impl FnOnce(&SessionState) -> T) -> Result<T> {
-        if let Some(outer) = self.temporary.outer() {
-            return outer.with_settings(look);
-        }
-        let state = self.state.lock();
+        let state = self.conversation.state.lock();
         match &state.engine {
             Some(engine) => Ok(look(engine)),
             None => engine::base_state().map(look),
         }
     }
 
-    /// What sequences give out to the statements of this session; those about its temporary tables
-    /// are the outer session's.
+    /// What sequences give out to the statements of this session.
     pub(crate) fn numbers(&self) -> Arc<Numbers> {
-        match self.temporary.outer() {
-            Some(outer) => outer.numbers(),
-            None => Arc::clone(&self.numbers),
-        }
+        Arc::clone(&self.conversation.numbers)
     }
 
     /// What the session's statements may do, and how much.
     pub(crate) fn limits(&self) -> Limits {
-        match self.temporary.outer() {
-            Some(outer) => outer.limits(),
-            None => self.state.lock().limits(),
-        }
+        self.conversation.state.lock().limits()
     }
 
     /// Changes the settings of later statements.
@@ -351,7 +373,7 @@ impl Session {
     ) -> Result<()> {
         let mut engine = Arc::unwrap_or_clone(self.engine()?);
         change(&mut engine)?;
-        let mut state = self.state.lock();
+        let mut state = self.conversation.state.lock();
         state.engine = Some(engine);
         state.tasks = None;
         state.changes += 1;
@@ -361,25 +383,27 @@ impl Session {
     /// What a plan may depend on besides its text, as it is now; `None` in a session whose names
     /// may mean temporary tables.
     pub(crate) fn conditions(&self) -> Option<Conditions> {
-        if self.temporary.outer().is_some() || self.temporary.source().is_some() {
+        if self.temp().is_some() {
             return None;
         }
-        let session = self.state.lock().changes;
+        let session = self.conversation.state.lock().changes;
         Some(Conditions { definitions: self.catalog().definitions(), session })
     }
 
-    /// The state of the session's own database that a statement sees.
-    pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        self.txn.lock().catalog(self.store())
+    /// The named statements.
+    pub(crate) fn prepared(&self) -> MutexGuard<'_, Prepared> {
+        self.conversation.prepared.lock()
+    }
+
+    /// The plans of the last queries.
+    pub(crate) fn plans(&self) -> MutexGuard<'_, PlanCache> {
+        self.conversation.plans.lock()
     }
 
     /// What tasks of a statement are given: names of all functions among other things, so that it
     /// is made again only where settings have changed.
     pub(crate) fn task_context(&self, engine: &SessionState) -> Arc<TaskContext> {
-        if let Some(outer) = self.temporary.outer() {
-            return outer.task_context(engine);
-        }
-        let (mut state, options) = (self.state.lock(), engine.config_options());
+        let (mut state, options) = (self.conversation.state.lock(), engine.config_options());
         match &state.tasks {
             Some((known, tasks)) if Arc::ptr_eq(known, options) => Arc::clone(tasks),
             _ => {
@@ -424,20 +448,17 @@ impl Session {
 
     /// Keeps the plans that the statement runs from here on, until they are asked for.
     pub(crate) fn note_plans(&self) {
-        self.state.lock().noted = Some(Vec::new());
+        self.conversation.state.lock().noted = Some(Vec::new());
     }
 
     /// The plans since [`note_plans`](Self::note_plans).
     pub(crate) fn noted_plans(&self) -> Vec<Arc<dyn ExecutionPlan>> {
-        self.state.lock().noted.take().unwrap_or_default()
+        self.conversation.state.lock().noted.take().unwrap_or_default()
     }
 
     /// Notes a plan that the statement runs.
     pub(crate) fn note_plan(&self, plan: &Arc<dyn ExecutionPlan>) {
-        if let Some(outer) = self.temporary.outer() {
-            return outer.note_plan(plan);
-        }
-        if let Some(noted) = &mut self.state.lock().noted {
+        if let Some(noted) = &mut self.conversation.state.lock().noted {
             noted.push(Arc::clone(plan));
         }
     }
@@ -463,19 +484,19 @@ impl Session {
 
     /// Keeps a text's statements for who runs it next: the same text is parsed once.
     pub(crate) fn keep_parsed(&self, sql: &str, statements: Statements) {
-        *self.parsed.lock() = Some((sql.to_string(), statements));
+        *self.conversation.parsed.lock() = Some((sql.to_string(), statements));
     }
 
     /// The statements that were kept of this text, if it was the last.
     pub(crate) fn take_parsed(&self, sql: &str) -> Option<Statements> {
-        let (text, statements) = self.parsed.lock().take()?;
+        let (text, statements) = self.conversation.parsed.lock().take()?;
         (text == sql).then_some(statements)
     }
 
     /// A token for what is done beside the session's statements; interrupts reach it.
     pub(crate) fn token_beside(&self) -> CancelToken {
         let limit = self.limits().statement_timeout;
-        self.running.start(limit)
+        self.conversation.running.start(limit)
     }
 
     /// The rows that a statement called `name` collects, of which there are none yet.
@@ -490,42 +511,32 @@ impl Session {
 
     /// The token of the running statement; long work asks it whether to go on.
     pub(crate) fn cancel_token(&self) -> CancelToken {
-        if let Some(outer) = self.temporary.outer() {
-            return outer.cancel_token();
-        }
-        let mut state = self.state.lock();
+        let mut state = self.conversation.state.lock();
         let limit = state.limits().statement_timeout;
-        state.token.get_or_insert_with(|| self.running.start(limit)).clone()
+        state.token.get_or_insert_with(|| self.conversation.running.start(limit)).clone()
     }
 
     pub(crate) fn progress(&self) -> Option<Arc<dyn Progress>> {
-        if let Some(outer) = self.temporary.outer() {
-            return outer.progress();
-        }
-        self.state.lock().progress.clone()
+        self.conversation.state.lock().progress.clone()
     }
 
     /// How long a statement runs before it shows a progress bar, where the settings want one.
     pub(crate) fn progress_bar(&self) -> Option<Duration> {
-        let state = self.state.lock();
+        let state = self.conversation.state.lock();
         let bar = ProgressBar::of(state.engine.as_ref()?.config());
         bar.enabled.then_some(bar.after)
     }
 
     pub(crate) fn set_progress(&self, progress: Option<Arc<dyn Progress>>) {
-        self.state.lock().progress = progress;
+        self.conversation.state.lock().progress = progress;
     }
 
     pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
-        self.running.handle()
-    }
-
-    pub(crate) fn in_transaction(&self) -> bool {
-        self.txn.lock().is_open()
+        self.conversation.running.handle()
     }
 
     pub(crate) fn attach(&self, other: &Database, alias: &str) -> Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.conversation.state.lock();
         let taken = alias.eq_ignore_ascii_case(CATALOG)
             || alias.eq_ignore_ascii_case(TEMP)
             || match_name(state.attached.keys().map(String::as_str), alias).is_some();
@@ -539,7 +550,7 @@ impl Session {
     }
 
     pub(crate) fn detach(&self, alias: &str) -> Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.conversation.state.lock();
         match match_name(state.attached.keys().map(String::as_str), alias) {
             Some(name) => {
                 state.attached.remove(&name);
@@ -552,7 +563,7 @@ impl Session {
 
     /// The storage of the database attached as `alias`.
     pub(crate) fn attached(&self, alias: &str) -> Option<Store> {
-        let state = self.state.lock();
+        let state = self.conversation.state.lock();
         let name = match_name(state.attached.keys().map(String::as_str), alias)?;
         state.attached.get(&name).map(|database| database.store().clone())
     }
@@ -569,16 +580,16 @@ impl Session {
 
     /// Makes any table queryable under `name` in this session.
     pub(crate) fn register_provider(&self, name: &str, provider: Arc<dyn TableProvider>) {
-        let mut state = self.state.lock();
+        let mut state = self.conversation.state.lock();
         Arc::make_mut(&mut state.registered).insert(name.to_string(), provider);
     }
 
     pub(crate) fn find_registered_in_main(&self) {
-        self.state.lock().registered_in_main = true;
+        self.conversation.state.lock().registered_in_main = true;
     }
 
     pub(crate) fn deregister(&self, name: &str) {
-        let mut state = self.state.lock();
+        let mut state = self.conversation.state.lock();
         if state.registered.contains_key(name) {
             Arc::make_mut(&mut state.registered).remove(name);
         }
@@ -614,25 +625,6 @@ impl Answers for Session {
     }
 }
 
-/// While it lives, a session has the transaction of another one.
-struct Borrowed<'a> {
-    owner: &'a Mutex<TxnState>,
-    by: Arc<Session>,
-}
-
-impl<'a> Borrowed<'a> {
-    fn new(owner: &'a Mutex<TxnState>, by: &Arc<Session>) -> Self {
-        std::mem::swap(&mut *owner.lock(), &mut *by.txn.lock());
-        Self { owner, by: Arc::clone(by) }
-    }
-}
-
-impl Drop for Borrowed<'_> {
-    fn drop(&mut self) {
-        std::mem::swap(&mut *self.owner.lock(), &mut *self.by.txn.lock());
-    }
-}
-
 /// While it lives, its session runs a statement.
 pub(crate) struct StatementGuard<'a> {
     session: &'a Session,
@@ -643,7 +635,7 @@ pub(crate) struct StatementGuard<'a> {
 
 impl Drop for StatementGuard<'_> {
     fn drop(&mut self) {
-        self.session.state.lock().token = None;
+        self.session.conversation.state.lock().token = None;
         self.session.store().give_back_dropped();
     }
 }

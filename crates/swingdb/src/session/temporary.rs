@@ -1,93 +1,38 @@
-//! Temporary tables, views and macros: a private database of the session's own, called `temp`.
+//! On which [side](super::side) of a session the names lie that a statement changes.
 //!
-//! `CREATE TEMP TABLE` makes it, with a session of its own, which runs the statements that change
-//! something in it. To queries of the outer session it is an attached database whose tables need no
-//! qualifier, and go before all others of their name; to the inner session the outer one's tables
-//! are there as well. It is memory of its own, so it is never shared, and goes with the session.
-//! BEGIN, COMMIT and ROLLBACK are carried out in both; the outer one first, which may fail.
-//!
-//! **Cycle.** Temporary tables live in a session of their own inside of the session.
+//! What is chosen is taken off the names: `temp.t` is `t` on the side of temporary tables.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
     CommentObject, FromTable, ObjectName, ObjectNamePart, ObjectType, SetExpr, Statement,
     TableFactor, TableObject,
 };
-use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
-use swingdb_sql::bind::catalogs::{Catalogs, Source, match_name};
+use swingdb_sql::ast::names::SCHEMA;
+use swingdb_sql::bind::catalogs::match_name;
 use swingdb_store::{Catalog, MacroKind};
 
-use crate::database::Database;
 use crate::session::Session;
-use crate::session::transaction::Begin;
+use crate::session::side::TEMP;
 
-/// What the database is called.
-pub(crate) const TEMP: &str = "temp";
-
-/// A session's relation to its temporary tables, or to whose temporary tables it has.
-#[derive(Default)]
-pub(crate) struct Temporary {
-    inner: Mutex<Option<Arc<Session>>>,
-    outer: Option<Weak<Session>>,
-}
-
-impl Temporary {
-    /// The session of the temporary tables, once there have been some.
-    fn inner(&self) -> Option<Arc<Session>> {
-        self.inner.lock().clone()
-    }
-
-    /// The session whose temporary tables this one has.
-    pub(crate) fn outer(&self) -> Option<Arc<Session>> {
-        self.outer.as_ref().and_then(Weak::upgrade)
-    }
-
-    /// The temporary database as queries see it.
-    pub(crate) fn source(&self) -> Option<Source> {
-        let inner = self.inner()?;
-        let catalog = inner.txn.lock().catalog(inner.store());
-        Some(Source { name: TEMP.to_string(), catalog, store: inner.store().clone() })
-    }
-
-    /// What names mean to the session of the temporary tables, whose database is `main`.
-    pub(crate) fn view(&self, main: Source) -> Result<Option<Catalogs>> {
-        let Some(outer) = self.outer() else { return Ok(None) };
-        let mut behind = outer.view()?;
-        behind.temp = None;
-        Ok(Some(Catalogs {
-            main,
-            database_name: Some(TEMP.to_string()),
-            attached: Arc::clone(&behind.attached),
-            registered: Arc::clone(&behind.registered),
-            registered_in_main: false,
-            extra: behind.extra.clone(),
-            temp: None,
-            outer: Some(Arc::new(behind)),
-            defined: None,
-        }))
-    }
-}
-
-/// The session to run a statement in that is about temporary tables, whose names are then what that
-/// session calls them.
-pub(crate) fn holder(
+/// The session for what a statement changes, whose names are then those of the side.
+pub(crate) fn of_statement(
     session: &Arc<Session>,
     statement: &mut Statement,
-) -> Result<Option<Arc<Session>>> {
+) -> Result<Arc<Session>> {
     let creates = match statement {
         Statement::CreateTable(create) => std::mem::take(&mut create.temporary),
         Statement::CreateView(create) => std::mem::take(&mut create.temporary),
         _ => false,
     };
     let is_new = matches!(statement, Statement::CreateTable(_) | Statement::CreateView(_));
-    let inner = match creates || (is_new && targets(statement).iter().any(|name| is_ours(name))) {
-        true => Some(make(session)?),
-        false => session.temporary.inner(),
+    let side = match creates || (is_new && targets(statement).iter().any(|name| is_ours(name))) {
+        true => Some(session.make_temp()?),
+        false => session.temp(),
     };
-    let Some(inner) = inner else { return Ok(None) };
-    let catalog = inner.txn.lock().catalog(inner.store());
+    let Some(side) = side else { return Ok(Arc::clone(session)) };
+    let catalog = side.catalog();
     let mut names = targets(statement);
     let there = |name: &ObjectName| match is_new {
         true => creates || is_ours(name),
@@ -95,122 +40,69 @@ pub(crate) fn holder(
     };
     let ours = names.iter().filter(|name| there(name)).count();
     if ours == 0 {
-        return Ok(None);
+        return Ok(Arc::clone(session));
     }
     if ours < names.len() {
         return Err(Error::unsupported("temporary and other tables in one statement"));
     }
-    for name in &mut names {
-        if is_ours(name) {
-            name.0.remove(0);
-        }
-    }
-    Ok(Some(inner))
+    names.iter_mut().for_each(|name| {
+        take_off(name);
+    });
+    Ok(session.changing(side))
 }
 
 /// Whether a statement changes temporary tables.
 pub(crate) fn is_about(session: &Session, statement: &mut Statement) -> bool {
-    targets(statement).iter().any(|name| holder_of(session, name).is_some())
+    let Some(side) = session.temp() else { return false };
+    let catalog = side.catalog();
+    targets(statement).iter().any(|name| is_ours(name) || has(&catalog, name))
 }
 
-/// The session in which a table named by a program, or by COPY, is changed, and its name there.
-pub(crate) fn holder_of(
-    session: &Session,
-    name: &ObjectName,
-) -> Option<(Arc<Session>, ObjectName)> {
-    let inner = session.temporary.inner()?;
-    let catalog = inner.txn.lock().catalog(inner.store());
+/// The session for a table that a program, or COPY, names, and the table's name on its side.
+pub(crate) fn of_table(session: &Arc<Session>, name: &ObjectName) -> (Arc<Session>, ObjectName) {
     let mut name = name.clone();
-    if is_ours(&name) {
-        name.0.remove(0);
-    } else if !has(&catalog, &name) {
-        return None;
+    match session.temp() {
+        Some(side) if take_off(&mut name) || has(&side.catalog(), &name) => {
+            (session.changing(side), name)
+        }
+        _ => (Arc::clone(session), name),
     }
-    Some((inner, name))
 }
 
-/// The session in which a macro is made that is temporary, and its name there.
-pub(crate) fn maker(
+/// The session for a macro that is made, whose name is then that on its side.
+pub(crate) fn of_new_macro(
     session: &Arc<Session>,
     temporary: bool,
     name: &mut ObjectName,
-) -> Result<Option<Arc<Session>>> {
-    let ours = is_ours(name);
-    if ours {
-        name.0.remove(0);
+) -> Result<Arc<Session>> {
+    match take_off(name) || temporary {
+        true => Ok(session.changing(session.make_temp()?)),
+        false => Ok(Arc::clone(session)),
     }
-    if temporary || ours { make(session).map(Some) } else { Ok(None) }
 }
 
-/// The session that has a temporary macro, and its name there.
-pub(crate) fn holder_of_macro(
-    session: &Session,
+/// The session for a macro, whose name is then that on its side.
+pub(crate) fn of_macro(
+    session: &Arc<Session>,
     name: &mut ObjectName,
     kind: MacroKind,
-) -> Option<Arc<Session>> {
-    let inner = session.temporary.inner()?;
-    let catalog = inner.txn.lock().catalog(inner.store());
-    if is_ours(name) {
-        name.0.remove(0);
-        return Some(inner);
+) -> Arc<Session> {
+    match session.temp() {
+        Some(side) if take_off(name) || has_macro(&side.catalog(), name, kind) => {
+            session.changing(side)
+        }
+        _ => Arc::clone(session),
     }
-    let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return None };
-    let mut names = catalog.macro_names(swingdb_sql::ast::names::SCHEMA, kind);
+}
+
+fn has_macro(catalog: &Catalog, name: &ObjectName, kind: MacroKind) -> bool {
+    let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return false };
+    let mut names = catalog.macro_names(SCHEMA, kind);
     if kind == MacroKind::Scalar {
         // Without a word about its kind, either may be meant.
-        names.extend(catalog.macro_names(swingdb_sql::ast::names::SCHEMA, MacroKind::Table));
+        names.extend(catalog.macro_names(SCHEMA, MacroKind::Table));
     }
-    match_name(names.iter().map(String::as_str), &ident.value).map(|_| inner)
-}
-
-fn make(session: &Arc<Session>) -> Result<Arc<Session>> {
-    let mut inner = session.temporary.inner.lock();
-    if let Some(inner) = &*inner {
-        return Ok(Arc::clone(inner));
-    }
-    let database = match session.database().home() {
-        Some(home) => Database::private_in(home)?,
-        None => Database::private()?,
-    };
-    let outer = Some(Arc::downgrade(session));
-    let made = Arc::new(Session::with(database, Temporary { outer, ..Temporary::default() }));
-    if session.in_transaction() {
-        made.txn.lock().begin(made.store(), Begin::Deferred)?;
-    }
-    *inner = Some(Arc::clone(&made));
-    Ok(made)
-}
-
-/// Does to the temporary tables what a statement about the transaction did to the others.
-pub(crate) fn follow(session: &Session, statement: &Statement, done: bool) -> Result<()> {
-    let Some(inner) = session.temporary.inner() else { return Ok(()) };
-    let mut txn = inner.txn.lock();
-    match statement {
-        Statement::StartTransaction { .. } if done => txn.begin(inner.store(), Begin::Deferred),
-        Statement::Commit { .. } if done => txn.commit(),
-        // A COMMIT that fails ends the transaction too.
-        Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. }
-            if txn.is_open() && !session.in_transaction() =>
-        {
-            txn.rollback()
-        }
-        Statement::Savepoint { name } if done => txn.savepoint(&name.value),
-        Statement::Rollback { savepoint: Some(name), .. } if done => {
-            match txn.rollback_to(&name.value) {
-                // It was made before there were temporary tables.
-                Err(Error::NotFound { .. }) => {
-                    txn.rollback()?;
-                    txn.begin(inner.store(), Begin::Deferred)
-                }
-                other => other,
-            }
-        }
-        Statement::ReleaseSavepoint { name } if done => match txn.release(&name.value) {
-            Err(Error::NotFound { .. }) => Ok(()),
-            other => other,
-        },
-        _ => Ok(()),
-    }
+    match_name(names.iter().map(String::as_str), &ident.value).is_some()
 }
 
 /// The names of the tables and views that a statement changes.
@@ -265,12 +157,21 @@ fn is_ours(name: &ObjectName) -> bool {
     name.0.len() > 1 && first.is_some_and(|ident| ident.value.eq_ignore_ascii_case(TEMP))
 }
 
+/// Takes `temp.` off a name; whether there was one.
+fn take_off(name: &mut ObjectName) -> bool {
+    let is_ours = is_ours(name);
+    if is_ours {
+        name.0.remove(0);
+    }
+    is_ours
+}
+
 /// Whether an unqualified name is one of the temporary tables or views.
 fn has(catalog: &Catalog, name: &ObjectName) -> bool {
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return false };
     // Marks of the statement's own code begin with a control character.
     let name = ident.value.split('\u{1}').next().unwrap_or_default();
-    let mut names = catalog.table_names(swingdb_sql::ast::names::SCHEMA).unwrap_or_default();
-    names.extend(catalog.view_names(swingdb_sql::ast::names::SCHEMA));
+    let mut names = catalog.table_names(SCHEMA).unwrap_or_default();
+    names.extend(catalog.view_names(SCHEMA));
     match_name(names.iter().map(String::as_str), name).is_some()
 }

@@ -12,8 +12,8 @@
 //!   stays open and usable afterwards, as in SQLite (and unlike PostgreSQL, which demands a
 //!   ROLLBACK).
 //! * A statement reads the state before it: what it writes is seen by the next statement.
-//! * In a `READ ONLY` transaction no statement gets the write transaction. Temporary tables have
-//!   transactions of their own, and can be changed, as in PostgreSQL and DuckDB.
+//! * In a `READ ONLY` transaction no statement gets the write transaction. Temporary tables are on
+//!   another [side](super::side), and can be changed, as in PostgreSQL and DuckDB.
 //! * `now()` and the like are the time of BEGIN in all of them, as in DuckDB and PostgreSQL.
 //! * COMMIT that fails has changed nothing, and ends the transaction.
 //!
@@ -109,6 +109,15 @@ impl TxnState {
         self.read_only = how == Begin::ReadOnly;
         // As exact as a column that keeps it.
         self.begun = Some(Utc::now().trunc_subsecs(6));
+        Ok(())
+    }
+
+    /// Opens a transaction if the session's is open, with the same savepoints.
+    pub(crate) fn join(&mut self, of: &Self, store: &Store) -> Result<()> {
+        if of.is_open() {
+            self.begin(store, Begin::Deferred)?;
+            self.savepoints = of.savepoints.iter().map(|(name, _)| (name.clone(), None)).collect();
+        }
         Ok(())
     }
 

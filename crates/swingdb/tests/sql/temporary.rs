@@ -88,6 +88,55 @@ fn they_take_part_in_transactions() {
 }
 
 #[test]
+fn a_transaction_spans_both_sides() {
+    let f = fixture();
+    f.run("CREATE TABLE t (a INT)");
+    // Savepoints from before the first temporary table are known there.
+    f.run("BEGIN; SAVEPOINT first; SAVEPOINT second; CREATE TEMP TABLE x (a INT)");
+    f.run("SAVEPOINT third; INSERT INTO x VALUES (1); INSERT INTO t VALUES (1)");
+    f.run("ROLLBACK TO third; INSERT INTO x VALUES (2); INSERT INTO t VALUES (2)");
+    f.run("RELEASE second");
+    f.error("ROLLBACK TO third");
+    f.run("COMMIT");
+    assert_eq!(f.rows("SELECT x.a, t.a FROM x, t"), ["2|2"]);
+    f.run("BEGIN; INSERT INTO x VALUES (3); SAVEPOINT s; DROP TABLE x");
+    f.error("SELECT * FROM x");
+    f.run("ROLLBACK TO s; RELEASE s");
+    assert_eq!(f.value("SELECT count(*) FROM x"), "2");
+    f.run("ROLLBACK");
+    // A COMMIT that fails ends the transaction on both.
+    let other = f.database.connect();
+    f.run("BEGIN; SELECT * FROM t; INSERT INTO x VALUES (4)");
+    other.query("INSERT INTO t VALUES (5)").unwrap();
+    f.error("INSERT INTO t VALUES (6)");
+    f.run("ROLLBACK; BEGIN; COMMIT");
+    assert_eq!(f.value("SELECT count(*) FROM x"), "1");
+}
+
+#[test]
+fn changes_of_temporary_tables_read_both_sides() {
+    let f = fixture();
+    f.run("CREATE SEQUENCE s; CREATE TABLE t AS SELECT 'real' AS kind");
+    f.run("CREATE TEMP TABLE t AS SELECT 'temporary' AS kind");
+    f.run("CREATE TEMP VIEW both_kinds AS SELECT kind FROM t UNION ALL SELECT kind FROM main.t");
+    // A schema of the database is never one of the temporary tables.
+    f.run("CREATE TEMP TABLE of_main AS SELECT kind FROM main.t");
+    assert_eq!(f.value("SELECT kind FROM of_main"), "real");
+    f.run("INSERT INTO of_main SELECT kind FROM both_kinds");
+    assert_eq!(f.value("SELECT string_agg(kind, ' ' ORDER BY kind) FROM of_main"), {
+        "real real temporary"
+    });
+    f.run(
+        "UPDATE t SET kind = t.kind || ' ' || nextval('s') FROM main.t AS m WHERE m.kind <> t.kind",
+    );
+    assert_eq!(f.value("SELECT kind FROM temp.t"), "temporary 1");
+    f.run("CREATE INDEX i ON t (kind); ALTER TABLE t ALTER kind TYPE BLOB USING encode(kind)");
+    assert_eq!(f.value("SELECT decode(kind) FROM t"), "temporary 1");
+    assert_eq!(f.value("SELECT kind FROM main.t"), "real");
+    assert_eq!(f.rows("DELETE FROM t RETURNING decode(kind)"), ["temporary 1"]);
+}
+
+#[test]
 fn they_are_never_shared() {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     let database = Database::open_in(home.path(), "db").unwrap();
@@ -116,8 +165,11 @@ fn programs_and_files_fill_them_too() {
     let schema = batches[0].schema();
     let reader = arrow::array::RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
     f.con.append("x", reader).unwrap();
-    assert_eq!(f.value("SELECT sum(a), count(*) FROM x"), "10|3");
+    let mut appender = f.con.appender("x").unwrap();
+    appender.append_row(&[swingdb::Value::Int64(5)]).unwrap();
+    appender.finish().unwrap();
+    assert_eq!(f.value("SELECT sum(a), count(*) FROM x"), "15|4");
     let out = f.home.path().join("out.csv");
     f.run(&format!("COPY x TO '{}'", out.display()));
-    assert_eq!(std::fs::read_to_string(out).unwrap().lines().count(), 4);
+    assert_eq!(std::fs::read_to_string(out).unwrap().lines().count(), 5);
 }

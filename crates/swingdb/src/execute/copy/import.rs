@@ -70,9 +70,8 @@ pub(crate) fn import(
                        read_parquet('*.parquet', union_by_name = true), or read_csv, read_json";
         return Err(Error::unsupported(message));
     }
-    let holder = temporary::holder_of(session, name);
-    let (session, name) = holder.as_ref().map_or((session, name), |(inner, name)| (inner, name));
-    let catalog = session.view()?.main.catalog;
+    let (session, name) = &temporary::of_table(session, name);
+    let catalog = session.catalog();
     let place = target::place(session, &catalog, name)?;
     let existing = target::find_table(&catalog, &place)?;
     if existing.is_none() && (options.must_exist || !options.columns.is_empty()) {

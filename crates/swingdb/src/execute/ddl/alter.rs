@@ -477,7 +477,8 @@ impl Step<'_> {
 
     /// Row ids and values of all rows, in their order, as they were before the statement.
     fn all_rows(&self, values: Vec<Expr>) -> Result<crate::session::stream::BatchStream> {
-        let named = Named { target: self.target.clone(), alias: quoted(&self.target.name) };
+        let alias = quoted(&self.target.name);
+        let named = Named::new(self.session, self.target.clone(), alias);
         let mut projection = vec![build::item(named.row_id(), ROWID_COLUMN)];
         for (index, value) in values.into_iter().enumerate() {
             projection.push(build::item(value, format!("value {index}")));

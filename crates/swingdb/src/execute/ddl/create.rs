@@ -232,9 +232,6 @@ pub(crate) fn view(session: &Session, create: &CreateView) -> Result<Outcome> {
 /// The text that a view keeps of its query, and the query's plan. Calls of macros stay as they are
 /// written, so that they mean what they do where the view is used.
 fn checked_query(session: &Session, create: &CreateView) -> Result<(String, LogicalPlan)> {
-    // What is temporary may read all that its session does.
-    let outer = session.temporary.outer();
-    let session = outer.as_deref().unwrap_or(session);
     let (view, engine) = (session.view()?, session.engine()?);
     let planner = Planner::of_session(session, &view, &engine);
     let mut prepared = Statement::CreateView(create.clone());

@@ -74,8 +74,8 @@ fn described(session: &Session, found: &Target, exprs: &[&Expr], name: String) -
     }
     let items = exprs.iter().enumerate();
     let items = items.map(|(at, expr)| build::item((*expr).clone(), format!("on {at}")));
-    let relation =
-        build::table(&[&found.schema, &found.name], &Ident::with_quote('"', &found.name));
+    let path = [session.changed_database(), &found.schema, &found.name];
+    let relation = build::table(&path, &Ident::with_quote('"', &found.name));
     let query = build::select(items.collect(), vec![build::from(relation)], None)?;
     let (view, engine) = (session.view()?, session.engine()?);
     let planner = Planner::new(&view, &engine);

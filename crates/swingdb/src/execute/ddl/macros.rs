@@ -29,13 +29,12 @@ use crate::session::{Session, temporary};
 pub(crate) fn create(session: &Arc<Session>, create: CreateMacro) -> Result<QueryResult> {
     let CreateMacro { or_replace, if_not_exists, temporary, force, mut name, variants } = create;
     let if_exists = if_exists(or_replace, if_not_exists)?;
-    let inner = temporary::maker(session, temporary, &mut name)?;
-    let holder = inner.as_ref().unwrap_or(session);
+    let session = &temporary::of_new_macro(session, temporary, &mut name)?;
     let kind = check_variants(&variants)?;
     let kept =
         variants.into_iter().map(|variant| kept(session, variant)).collect::<Result<Vec<_>>>()?;
-    with_txn(holder, |txn| {
-        let QualifiedName { schema, name } = place(holder, &txn.view(), &name)?;
+    with_txn(session, |txn| {
+        let QualifiedName { schema, name } = place(session, &txn.view(), &name)?;
         let same = find_name(&txn.view().macro_names(&schema, kind), &name);
         match (&same, if_exists) {
             (Some(_), IfExists::Skip) => return Ok(()),
@@ -46,7 +45,7 @@ pub(crate) fn create(session: &Arc<Session>, create: CreateMacro) -> Result<Quer
         }
         let new = Macro { name, kind, variants: kept };
         if !force {
-            check_names(session, inner.is_some(), &schema, &new)?;
+            check_names(session, &schema, &new)?;
         }
         // Names that differ only in case are the same name.
         if let Some(same) = same.filter(|same| *same != new.name) {
@@ -61,17 +60,16 @@ pub(crate) fn create(session: &Arc<Session>, create: CreateMacro) -> Result<Quer
 /// Runs a DROP MACRO.
 pub(crate) fn remove(session: &Arc<Session>, remove: DropMacro) -> Result<QueryResult> {
     let DropMacro { kind, if_exists, mut names } = remove;
-    let holders: Vec<_> =
-        names.iter_mut().map(|name| temporary::holder_of_macro(session, name, kind)).collect();
-    let inner = holders.iter().flatten().next();
-    if inner.is_some() && holders.iter().any(Option::is_none) {
+    let sides: Vec<_> =
+        names.iter_mut().map(|name| temporary::of_macro(session, name, kind)).collect();
+    let session = sides.first().unwrap_or(session);
+    if sides.iter().any(|side| side.changes_temp() != session.changes_temp()) {
         return Err(Error::unsupported("temporary and other macros in one statement"));
     }
-    let holder = inner.unwrap_or(session);
-    with_txn(holder, |txn| {
+    with_txn(session, |txn| {
         for name in &names {
-            let found =
-                place(holder, &txn.view(), name).and_then(|place| stored(&txn.view(), place, kind));
+            let found = place(session, &txn.view(), name)
+                .and_then(|place| stored(&txn.view(), place, kind));
             match found {
                 Ok((schema, name, kind)) => txn.drop_macro(&schema, &name, kind)?,
                 Err(Error::NotFound { .. }) if if_exists => {}
@@ -207,7 +205,8 @@ fn readable(text: String, again: Result<String>) -> Result<String> {
 }
 
 /// That the names in the bodies mean something. They may be the macro's own.
-fn check_names(session: &Session, temporary: bool, schema: &str, new: &Macro) -> Result<()> {
+fn check_names(session: &Session, schema: &str, new: &Macro) -> Result<()> {
+    let temporary = session.changes_temp();
     let mut view = session.view()?;
     let source = view.temp.clone().filter(|_| temporary).unwrap_or_else(|| view.main.clone());
     let (definition, schema) = (Arc::new(new.clone()), schema.to_string());

@@ -48,7 +48,7 @@ pub(crate) fn insert(
     with_txn_of(session, length(session, insert, with), |txn| {
         let target = target(session, &txn.view(), &name)?;
         let alias = alias.unwrap_or_else(|| quoted(&target.name));
-        let named = Named { target, alias };
+        let named = Named::new(session, target, alias);
         let source = Source::open(session, &named.target.table, insert, by_name, with, params)?;
         let rule = Rule::of(&named, insert, &source.columns)?;
         run(session, txn, &named, source, rule, insert, with, params)
