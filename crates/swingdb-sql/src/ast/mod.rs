@@ -4,5 +4,6 @@ pub(crate) mod asof;
 pub mod build;
 pub mod create;
 pub mod names;
+pub(crate) mod pivot;
 pub(crate) mod stars;
 pub mod walk;

@@ -19,16 +19,15 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 
 use crate::ast::build;
 use crate::ast::build::{call, cast, text};
+use crate::ast::pivot::{Clauses, name_of};
 use crate::ast::walk::rewrite_own_exprs;
 use crate::bind::columns::all_of;
 use crate::bind::pivots::Turner;
-use crate::text::pivot::{AS_MARK, GROUP_MARK, IN_MARK, ON_MARK, PIVOT_MARK, USING_MARK};
 
 /// Columns that a PIVOT may have.
 const MAX_COLUMNS: usize = 10_000;
 
 /// What a PIVOT consists of.
-#[derive(Default)]
 struct Pivot {
     /// What is spread out, with the values that are named.
     on: Vec<(Expr, Option<Vec<Expr>>)>,
@@ -45,13 +44,10 @@ struct Spread {
 
 /// The query for a PIVOT.
 pub(crate) fn turned(turner: &Turner<'_>, factor: &TableFactor) -> Result<TableFactor> {
-    let TableFactor::Pivot { table, aggregate_functions, alias, .. } = factor else {
+    let TableFactor::Pivot { table, alias, .. } = factor else {
         return Err(Error::internal("no PIVOT"));
     };
-    let pivot = match aggregate_functions.as_slice() {
-        [carrier] => parse(&carrier.expr)?,
-        _ => return Err(usage()),
-    };
+    let pivot = parse(Clauses::of(factor).ok_or_else(usage)?)?;
     let from = build::from(table.as_ref().clone());
     let source = all_of(turner.planner, &turner.around, std::slice::from_ref(&from))?;
     let source: Vec<String> = source.into_iter().map(|column| column.name).collect();
@@ -103,29 +99,24 @@ fn usage() -> Error {
     Error::plan("PIVOT: write PIVOT t ON column [IN (values)] USING sum(x) [GROUP BY columns]")
 }
 
-/// Reads what the tokens were turned into.
-fn parse(carrier: &Expr) -> Result<Pivot> {
-    let Some((PIVOT_MARK, parts)) = marked(carrier) else { return Err(usage()) };
-    let mut pivot = Pivot::default();
-    for part in parts {
-        match marked(part) {
-            Some((ON_MARK, args)) => {
-                let [on] = args.as_slice() else { return Err(usage()) };
-                pivot.on.push(((*on).clone(), None));
-            }
-            Some((IN_MARK, args)) => {
-                let Some((on, values)) = args.split_first() else { return Err(usage()) };
-                let values = values.iter().map(|value| (*value).clone()).collect();
-                pivot.on.push(((*on).clone(), Some(values)));
-            }
-            Some((USING_MARK, args)) => pivot.using.push(named(&args).ok_or_else(usage)?),
-            Some((GROUP_MARK, args)) => match args.as_slice() {
-                [Expr::Identifier(name)] => pivot.groups.push(name.clone()),
-                _ => return Err(Error::plan("GROUP BY of a PIVOT takes names of columns")),
-            },
-            _ => return Err(usage()),
+/// What the clauses say.
+fn parse(clauses: Clauses) -> Result<Pivot> {
+    let on = clauses.on.into_iter().map(|on| match on {
+        Expr::InList { expr, list, negated: false } => (*expr, Some(list)),
+        Expr::InSubquery { expr, subquery, negated: false } => {
+            (*expr, Some(vec![Expr::Subquery(subquery)]))
         }
-    }
+        other => (other, None),
+    });
+    let groups = clauses.groups.into_iter().map(|group| match group {
+        Expr::Identifier(name) => Ok(name),
+        _ => Err(Error::plan("GROUP BY of a PIVOT takes names of columns")),
+    });
+    let mut pivot = Pivot {
+        on: on.collect(),
+        using: clauses.using.iter().map(name_of).collect(),
+        groups: groups.collect::<Result<_>>()?,
+    };
     if pivot.using.is_empty() && !pivot.on.is_empty() {
         let star = FunctionArg::Unnamed(FunctionArgExpr::Wildcard);
         let mut count = call("count", []);
@@ -135,28 +126,6 @@ fn parse(carrier: &Expr) -> Result<Pivot> {
         pivot.using.push((count, None));
     }
     Ok(pivot)
-}
-
-/// The name and arguments of a call of a mark.
-fn marked(expr: &Expr) -> Option<(&str, Vec<&Expr>)> {
-    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
-        return None;
-    };
-    let name = name.0.first()?.as_ident()?.value.as_str();
-    let args = list.args.iter().map(|arg| match arg {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
-        _ => None,
-    });
-    Some((name, args.collect::<Option<_>>().filter(|_| name.starts_with('\u{1}'))?))
-}
-
-/// An expression, and the name given to it.
-fn named(args: &[&Expr]) -> Option<(Expr, Option<String>)> {
-    match args {
-        [expr] => Some(((*expr).clone(), None)),
-        [expr, name] => Some(((*expr).clone(), Some(literal(name)?))),
-        _ => None,
-    }
 }
 
 /// The names of a source's columns that ON and USING mention.
@@ -227,10 +196,7 @@ fn values_of(
             let mut seen = BTreeSet::new();
             let mut all = Vec::with_capacity(values.len());
             for value in values {
-                let (expr, name) = match marked(value) {
-                    Some((AS_MARK, args)) => named(&args).ok_or_else(usage)?,
-                    _ => return Err(usage()),
-                };
+                let (expr, name) = name_of(value);
                 let value = constant(turner, &expr)?;
                 if !seen.insert(value.clone()) {
                     return Err(Error::plan(format!("PIVOT: {expr} is twice in IN")));

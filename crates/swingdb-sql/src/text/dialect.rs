@@ -15,6 +15,7 @@ use swingdb_common::time::intervals::{Length, unit};
 
 use crate::ast::asof::{self, Kind};
 use crate::ast::build::call;
+use crate::text::pivot_clauses;
 
 /// The dialect of all statements.
 pub const DIALECT: SwingDialect = SwingDialect;
@@ -317,7 +318,7 @@ impl Dialect for SwingDialect {
         if is_word(parser, "interval") {
             return interval(parser);
         }
-        match_condition(parser).map(Ok)
+        pivot_clauses::parse(parser).or_else(|| match_condition(parser).map(Ok))
     }
 
     /// `a ISNULL` is `a IS NULL`, and no name for `a`.

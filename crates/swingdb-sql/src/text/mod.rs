@@ -30,6 +30,7 @@ pub(crate) mod macros;
 pub mod parameters;
 pub mod parser;
 pub(crate) mod pivot;
+pub(crate) mod pivot_clauses;
 pub(crate) mod postgres;
 pub(crate) mod query_starts;
 pub mod refused;

@@ -2,28 +2,20 @@
 //!
 //! | written | becomes |
 //! |---|---|
-//! | `PIVOT t ON s USING sum(x)` | `SELECT * FROM (SELECT * FROM t) PIVOT (#pivot(...) ...)` |
-//! | `FROM t PIVOT (sum(x) FOR s IN ('a') GROUP BY g)` | `FROM t PIVOT (#pivot(...) ...)` |
+//! | `PIVOT t ON s USING sum(x)` | `SELECT * FROM (SELECT * FROM t) PIVOT (...)` |
+//! | `FROM t PIVOT (sum(x) FOR s IN ('a') GROUP BY g)` | `FROM t PIVOT (...)` |
 //! | `UNPIVOT t ON a INTO NAME k VALUE v` | `... (SELECT * FROM t) UNPIVOT (v FOR k IN (a))` |
 //!
-//! The call carries what the parser has no place for: `#on(s)` or `#in(s, 'a', #as('b', 'name'))`
-//! for what is spread out, `#using(sum(x), 'name')` for the aggregates, `#group(g)`. The marks
-//! begin with a control character. What does not match is left alone.
+//! `PIVOT (...)` is `PIVOT (PIVOT () FOR (ON s USING sum(x) GROUP BY g) IN (ANY))`, whose clauses
+//! [`pivot_clauses`](super::pivot_clauses) reads. What does not match is left alone.
 
 use std::ops::Range;
 
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::text::query_starts;
 use crate::text::tokens::Pass;
-
-pub(crate) const PIVOT_MARK: &str = "\u{1}pivot";
-pub(crate) const ON_MARK: &str = "\u{1}on";
-pub(crate) const IN_MARK: &str = "\u{1}in";
-pub(crate) const AS_MARK: &str = "\u{1}as";
-pub(crate) const USING_MARK: &str = "\u{1}using";
-pub(crate) const GROUP_MARK: &str = "\u{1}group";
 
 /// Applies the rewrites of the [module documentation](self), the innermost first.
 pub(crate) fn rewrite(pass: &mut Pass) {
@@ -79,91 +71,19 @@ impl<'a> Out<'a> {
         self.tokens.extend(words.filter_map(|word| self.pass.with_span(word)).cloned());
     }
 
-    fn mark(&mut self, mark: &str) {
-        let (value, keyword) = (mark.to_string(), Keyword::NoKeyword);
-        self.push(Token::Word(Word { value, quote_style: Some('"'), keyword }));
-    }
-
-    /// A mark and the bracket of its arguments.
-    fn open(&mut self, mark: &str) {
-        self.mark(mark);
+    /// `PIVOT () FOR (clauses) IN (ANY)`.
+    fn around_clauses(&mut self, clauses: impl FnOnce(&mut Self)) {
+        self.keywords("PIVOT");
         self.push(Token::LParen);
-    }
-
-    /// `#using(sum(x), 'name')`, and the same of `#as`.
-    fn named(&mut self, mark: &str, item: Range<usize>, implicit: bool) {
-        let (expr, name) = split_name(self.pass, item, implicit);
-        self.open(mark);
-        self.words(expr);
-        if let Some(name) = name {
-            self.push(Token::Comma);
-            self.push(Token::SingleQuotedString(name));
-        }
-        self.push(Token::RParen);
-    }
-
-    /// `s` or `s IN ('a', 'b' AS c)`.
-    fn spread(&mut self, item: Range<usize>) -> Option<()> {
-        let Some((expr, values)) = split_in(self.pass, item.clone()) else {
-            self.open(ON_MARK);
-            self.words(item);
-            self.push(Token::RParen);
-            return Some(());
-        };
-        self.open(IN_MARK);
-        self.words(expr);
-        let begins = self.pass.keyword(values.start);
-        if matches!(begins, Some(Keyword::SELECT | Keyword::WITH | Keyword::FROM)) {
-            self.push(Token::Comma);
-            self.push(Token::LParen);
-            self.words(values);
-            self.push(Token::RParen);
-        } else {
-            for value in items(self.pass, values)? {
-                self.push(Token::Comma);
-                self.named(AS_MARK, value, false);
-            }
-        }
-        self.push(Token::RParen);
-        Some(())
-    }
-
-    /// `#pivot(...) FOR #pivot IN (ANY)`.
-    fn carrier(
-        &mut self,
-        on: &[Range<usize>],
-        using: &[Range<usize>],
-        groups: &[Range<usize>],
-    ) -> Option<()> {
-        self.open(PIVOT_MARK);
-        let mut first = true;
-        let mut comma = |out: &mut Self| {
-            if !std::mem::take(&mut first) {
-                out.push(Token::Comma);
-            }
-        };
-        for item in on {
-            comma(self);
-            self.spread(item.clone())?;
-        }
-        for item in using {
-            comma(self);
-            self.named(USING_MARK, item.clone(), true);
-        }
-        for item in groups {
-            comma(self);
-            self.open(GROUP_MARK);
-            self.words(item.clone());
-            self.push(Token::RParen);
-        }
         self.push(Token::RParen);
         self.keywords("FOR");
-        self.mark(PIVOT_MARK);
+        self.push(Token::LParen);
+        clauses(self);
+        self.push(Token::RParen);
         self.keywords("IN");
         self.push(Token::LParen);
         self.keywords("ANY");
         self.push(Token::RParen);
-        Some(())
     }
 
     /// `SELECT * FROM (SELECT * FROM source)`.
@@ -183,24 +103,16 @@ impl<'a> Out<'a> {
 /// `PIVOT source [ON ...] [USING ...] [GROUP BY ...]`.
 fn pivot(pass: &Pass, word: usize) -> Rewritten {
     let parts = Parts::of(pass, word + 1);
-    let behind = |at: Option<usize>, skip: usize, others: &[Option<usize>]| {
-        let at = at?;
-        let end = others.iter().flatten().filter(|other| **other > at).min();
-        Some(at + skip..end.copied().unwrap_or(parts.end))
-    };
-    let on = behind(parts.on, 1, &[parts.using, parts.group]);
-    let using = behind(parts.using, 1, &[parts.group]);
-    let groups = behind(parts.group, 2, &[]);
-    let source = word + 1..[parts.on, parts.using, parts.group].into_iter().flatten().min()?;
+    let clauses = [parts.on, parts.using, parts.group].into_iter().flatten().min()?;
+    let source = word + 1..clauses;
     if source.is_empty() {
         return None;
     }
-    let all = |range: Option<Range<usize>>| range.map_or(Some(Vec::new()), |r| items(pass, r));
     let mut out = Out::new(pass, word);
     out.all_of(source);
     out.keywords("PIVOT");
     out.push(Token::LParen);
-    out.carrier(&all(on)?, &all(using)?, &all(groups)?)?;
+    out.around_clauses(|out| out.words(clauses..parts.end));
     out.push(Token::RParen);
     Some((word..parts.end, out.tokens))
 }
@@ -225,10 +137,19 @@ fn clause(pass: &Pass, word: usize) -> Rewritten {
     if start != group.unwrap_or(close) {
         return None;
     }
-    let using = items(pass, word + 2..spread)?;
-    let groups = group.map_or(Some(Vec::new()), |group| items(pass, group + 2..close))?;
     let mut out = Out::new(pass, word);
-    out.carrier(&on, &using, &groups)?;
+    out.around_clauses(|out| {
+        for (index, item) in on.into_iter().enumerate() {
+            match index {
+                0 => out.keywords("ON"),
+                _ => out.push(Token::Comma),
+            }
+            out.words(item);
+        }
+        out.keywords("USING");
+        out.words(word + 2..spread);
+        out.words(group.unwrap_or(close)..close);
+    });
     Some((word + 2..close, out.tokens))
 }
 
@@ -384,60 +305,24 @@ fn items(pass: &Pass, words: Range<usize>) -> Option<Vec<Range<usize>>> {
     Some(all)
 }
 
-/// `expr IN (values)`.
-fn split_in(pass: &Pass, item: Range<usize>) -> Option<(Range<usize>, Range<usize>)> {
-    let outer = outer(pass, item.clone());
-    let [.., list, open, close] = outer.as_slice() else { return None };
-    let negated = pass.keyword(list.checked_sub(1)?) == Some(Keyword::NOT);
-    let found = pass.keyword(*list) == Some(Keyword::IN)
-        && pass.token(*open) == Some(&Token::LParen)
-        && pass.token(*close) == Some(&Token::RParen)
-        && close + 1 == item.end;
-    (found && !negated).then_some((item.start..*list, open + 1..*close))
-}
-
-/// `expr [AS] name`; `implicit` when AS may be left out behind a bracket.
-fn split_name(pass: &Pass, item: Range<usize>, implicit: bool) -> (Range<usize>, Option<String>) {
-    let whole = (item.clone(), None);
-    let Some(last) = item.end.checked_sub(1) else { return whole };
-    let name = match pass.token(last) {
-        Some(Token::Word(word)) => word.value.clone(),
-        Some(Token::SingleQuotedString(text)) => text.clone(),
-        _ => return whole,
-    };
-    if last <= item.start + 1 {
-        return whole;
-    }
-    if pass.keyword(last - 1) == Some(Keyword::AS) {
-        return (item.start..last - 1, Some(name));
-    }
-    let behind = pass.token(last - 1) == Some(&Token::RParen);
-    if implicit && behind { (item.start..last, Some(name)) } else { whole }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::text::forms::tests::parsed;
 
-    fn marked(sql: &str) -> String {
-        parsed(sql).replace('\u{1}', "#")
-    }
-
     #[test]
     fn statements_become_clauses() {
         assert_eq!(
-            marked("PIVOT t JOIN u ON t.k = u.k ON s IN ('a', b AS bb), y USING sum(x) q LIMIT 1"),
-            "SELECT * FROM (SELECT * FROM t JOIN u ON t.k = u.k) PIVOT(#pivot(\
-             \"#in\"(s, \"#as\"('a'), \"#as\"(b, 'bb')), \"#on\"(y), \"#using\"(sum(x), 'q')) \
-             FOR \"#pivot\" IN (ANY)) LIMIT 1"
+            parsed("PIVOT t JOIN u ON t.k = u.k ON s IN ('a', b AS bb), y USING sum(x) q LIMIT 1"),
+            "SELECT * FROM (SELECT * FROM t JOIN u ON t.k = u.k) PIVOT(PIVOT() FOR \
+             ((s IN ('a', b AS bb), y), (sum(x) AS q), ()) IN (ANY)) LIMIT 1"
         );
         assert_eq!(
-            marked("CREATE VIEW v AS SELECT a FROM t PIVOT (max(x) FOR s IN (1) GROUP BY g) AS p"),
-            "CREATE VIEW v AS SELECT a FROM t PIVOT(#pivot(\"#in\"(s, \"#as\"(1)), \
-             \"#using\"(max(x)), \"#group\"(g)) FOR \"#pivot\" IN (ANY)) AS p"
+            parsed("CREATE VIEW v AS SELECT a FROM t PIVOT (max(x) FOR s IN (1) GROUP BY g) AS p"),
+            "CREATE VIEW v AS SELECT a FROM t PIVOT(PIVOT() FOR \
+             ((s IN (1)), (max(x)), (g)) IN (ANY)) AS p"
         );
         assert_eq!(
-            marked("WITH c AS (UNPIVOT t ON a, b) FROM c WHERE value > 1"),
+            parsed("WITH c AS (UNPIVOT t ON a, b) FROM c WHERE value > 1"),
             "WITH c AS (SELECT * FROM (SELECT * FROM t) UNPIVOT(value FOR name IN (a, b))) \
              SELECT * FROM c WHERE value > 1"
         );
@@ -446,7 +331,7 @@ mod tests {
     #[test]
     fn names_stay() {
         for same in ["SELECT pivot FROM t AS pivot", "SELECT a AS unpivot, pivot FROM t"] {
-            assert_eq!(marked(same), same);
+            assert_eq!(parsed(same), same);
         }
     }
 }
