@@ -225,10 +225,8 @@ def storer(chance: random.Random, closing: bool = False) -> None:
     with contextlib.suppress(memory.MemoryError):
         memory.hook("stairs").release()
     area = memory.create(WORDS * 8, name="stairs")
-    words = area.array((WORDS,), "int64")
-    # Whoever hooks it reads all of it, and to read what nobody has stored to takes memory.
-    words[:] = 0
     area.allow_live_hooks()
+    words = area.array((WORDS,), "int64")
     area.publish()
     users = UsersFiles() if closing else None
     until = time.monotonic() + 1 + chance.random() * 4

@@ -115,6 +115,11 @@ impl Program {
                 self.seen()
             }
             ["seen"] => self.seen(),
+            // What nobody has stored to.
+            ["zeros"] => {
+                let bytes = read(self.area(), PLACES[1] + EXTENTS * DATA, 3 * DATA);
+                bytes.iter().filter(|byte| **byte != 0).count().to_string()
+            }
             ["derive_view"] => {
                 let derived = self.view.as_ref().unwrap().derive(None);
                 word(derived.map(drop), |_| false)
@@ -573,6 +578,7 @@ fn a_trapped_store_changes_no_file() {
             assert_eq!(owner.ask("publish"), "ok");
         }
         assert_eq!(owner.ask("close"), "ok");
+        assert_eq!(owner.ask("zeros"), "0");
         if shared && backing() == swing::Backing::File {
             go_on(&mut owner, false);
             assert!(is_owned(&h, "till"));

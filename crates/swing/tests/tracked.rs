@@ -3,6 +3,8 @@
 #[macro_use]
 mod common;
 
+use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -44,6 +46,46 @@ fn first_touch_is_zero_and_stores_stay_private() {
     again.track().unwrap();
     store(&again, data_at(0), 3);
     assert_eq!((load(&again, data_at(0)), load(&again, 0)), (3, 2));
+}
+
+/// As memory of the program's own: by loads, and by system calls.
+fn what_nobody_has_stored_to_reads_as_zeros_and_takes_no_memory() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    let kept = data_at(2);
+    area.make_writable(range(kept, 8), WriteIntent::Keep).unwrap();
+    area.track().unwrap();
+    store(&area, kept, 7);
+    let before = area.stats().populated;
+    let zeros = |at: u64, len: u64| read(&area, at, len).iter().all(|byte| *byte == 0);
+    let all_but_kept = || {
+        assert!(zeros(0, kept) && zeros(kept + 8, data_at(9) - kept - 8));
+        assert_eq!(load(&area, kept), 7);
+    };
+    all_but_kept();
+    let (from, to) = std::io::pipe().unwrap();
+    // SAFETY: the bytes are inside the area.
+    let sent = unsafe { libc::write(to.as_raw_fd(), area.base().as_ptr().cast(), 4096) };
+    assert_eq!(sent, 4096, "{}", std::io::Error::last_os_error());
+    let mut got = [1u8; 4096];
+    (&from).read_exact(&mut got).unwrap();
+    assert_eq!(got, [0; 4096]);
+    assert_eq!(area.stats().populated, before);
+
+    // What was read can be stored to, and what is discarded reads as zeros again.
+    store(&area, data_at(5), 5);
+    area.publish(Publish::Shared, b"").unwrap();
+    store(&area, data_at(5) + 8, 6);
+    assert_eq!((load(&area, data_at(5)), load(&area, data_at(5) + 8)), (5, 6));
+    area.discard(range(data_at(5), DATA)).unwrap();
+    all_but_kept();
+    store(&area, data_at(5), 8);
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    assert_eq!(read_snapshot(&snapshot, data_at(5), 8), 5u64.to_ne_bytes());
+    area.publish(Publish::Shared, b"").unwrap();
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    assert_eq!(read_snapshot(&snapshot, data_at(5), 8), 8u64.to_ne_bytes());
+    assert_eq!(read_snapshot(&snapshot, kept, 8), 7u64.to_ne_bytes());
 }
 
 /// What C's memset and memcpy and vectorised loops do: stores of any width, over extents' borders.
@@ -531,6 +573,7 @@ fn many_areas_come_and_go() {
 
 over_both_back_ends! {
     first_touch_is_zero_and_stores_stay_private,
+    what_nobody_has_stored_to_reads_as_zeros_and_takes_no_memory,
     bulk_stores_cross_extents,
     threads_race_for_one_extent,
     a_publish_is_one_moment,

@@ -289,8 +289,8 @@ impl Core {
     /// Nothing keeps the parent from changing what the child would see: rather nothing.
     fn unmap_in_child(&self, state: &Tables) {
         let mut runs = state.runs.iter();
-        let unmapped =
-            runs.all(|run| self.mapping.span().unmap(run.start as usize, run.len as usize).is_ok());
+        let unmapped = runs
+            .all(|run| self.mapping.span().forbid(run.start as usize, run.len as usize).is_ok());
         assert!(unmapped, "a forked child must not see what changes");
     }
 
@@ -312,7 +312,7 @@ impl Core {
                 Some(file) => {
                     file.here().and_then(|file| span.map_private(start, len, file, run.file_offset))
                 }
-                None => span.unmap(start, len),
+                None => span.forbid(start, len),
             });
         }
         if at < end {

@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
@@ -28,6 +29,8 @@ const WINDOW: Range<usize> = 0x1000_0000_0000..0x5000_0000_0000;
 pub(crate) struct Span {
     base: NonNull<u8>,
     len: usize,
+    /// Whether what is unmapped reads as zeros ([`Span::show_zeros`]).
+    zeros: AtomicBool,
 }
 
 // SAFETY: a span is an address and a length; all operations on it are system calls that are safe
@@ -44,17 +47,17 @@ impl Span {
         if let Some(at) = hint.filter(|at| acceptable(*at, len))
             && let Ok(base) = reserve_exactly(at, len)
         {
-            return Ok(Self { base, len });
+            return Ok(Self::over(base, len));
         }
         for _ in 0..3 {
             // Page tables of large spans begin where the spans do, so that they can be moved whole.
             let align = if len < LARGE { SPAN_ALIGN } else { LARGE };
             let Some(at) = random_place(len, align) else { break };
             if let Ok(base) = reserve_exactly(at, len) {
-                return Ok(Self { base, len });
+                return Ok(Self::over(base, len));
             }
         }
-        reserve_anywhere(len).map(|base| Self { base, len })
+        reserve_anywhere(len).map(|base| Self::over(base, len))
     }
 
     /// Reserves exactly these addresses, or fails: `EXIST` when they are taken, `INVAL` when no
@@ -64,7 +67,7 @@ impl Span {
         if !acceptable(at, len) {
             return Err(Errno::INVAL);
         }
-        reserve_exactly(at, len).map(|base| Self { base, len })
+        reserve_exactly(at, len).map(|base| Self::over(base, len))
     }
 
     /// Reserves exactly these addresses, and maps a file range to be read over a part of them. That
@@ -89,15 +92,19 @@ impl Span {
             mm::mmap(to as *mut c_void, shown, ProtFlags::READ, flags, file, file_offset)
         };
         // What has been mapped when something fails is unmapped.
-        let mut made = vec![Self { base: exactly_at(to, shown, got)?, len: shown }];
+        let mut made = vec![Self::over(exactly_at(to, shown, got)?, shown)];
         for rest in [part.end..len, 0..part.start] {
             if !rest.is_empty() {
                 let base = reserve_exactly(at + rest.start, rest.len())?;
-                made.push(Self { base, len: rest.len() });
+                made.push(Self::over(base, rest.len()));
             }
         }
         made.into_iter().for_each(std::mem::forget);
-        Ok(Self { base, len })
+        Ok(Self::over(base, len))
+    }
+
+    fn over(base: NonNull<u8>, len: usize) -> Self {
+        Self { base, len, zeros: AtomicBool::new(false) }
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {
@@ -137,12 +144,28 @@ impl Span {
         unsafe { mm::mmap(at, len, prot, flags, file, file_offset) }.map(|_| ())
     }
 
-    /// Takes the memory away from a part of the span; touching it faults.
+    /// Takes the memory away from a part of the span; touching it faults, or only storing to it
+    /// ([`Span::show_zeros`]).
     pub(crate) fn unmap(&self, offset: usize, len: usize) -> Result<(), Errno> {
+        let zeros = self.zeros.load(Ordering::Acquire);
+        self.map_nothing(offset, len, if zeros { ProtFlags::READ } else { ProtFlags::empty() })
+    }
+
+    /// Touching a part of the span faults from now on, whatever unmapping means here.
+    pub(crate) fn forbid(&self, offset: usize, len: usize) -> Result<(), Errno> {
+        self.map_nothing(offset, len, ProtFlags::empty())
+    }
+
+    fn map_nothing(&self, offset: usize, len: usize, prot: ProtFlags) -> Result<(), Errno> {
         let at = self.at(offset, len);
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         // SAFETY: as in `map`: only the span's own addresses are replaced.
-        unsafe { mm::mmap_anonymous(at, len, ProtFlags::empty(), flags) }.map(|_| ())
+        unsafe { mm::mmap_anonymous(at, len, prot, flags) }.map(|_| ())
+    }
+
+    /// From now on what is unmapped reads as zeros, without memory: the system's page of zeros.
+    pub(crate) fn show_zeros(&self) {
+        self.zeros.store(true, Ordering::Release);
     }
 
     pub(crate) fn protect(&self, offset: usize, len: usize, writable: bool) -> Result<(), Errno> {
@@ -350,10 +373,10 @@ mod tests {
             // Wherever something is, nothing is left behind.
             for taken in [0..SPAN_ALIGN, SPAN_ALIGN..ends[1], ends[1]..len] {
                 let base = reserve_exactly(at + taken.start, taken.len()).unwrap();
-                let other = Span { base, len: taken.len() };
+                let other = Span::over(base, taken.len());
                 assert_eq!(around(&part).err(), Some(Errno::EXIST));
                 drop(other);
-                drop(Span { base: reserve_exactly(at, len).unwrap(), len });
+                drop(Span::over(reserve_exactly(at, len).unwrap(), len));
             }
         }
     }
@@ -362,6 +385,6 @@ mod tests {
     fn reserve_anywhere_is_aligned() {
         let base = reserve_anywhere(3 * SPAN_ALIGN).unwrap();
         assert_eq!(base.as_ptr() as usize % SPAN_ALIGN, 0);
-        drop(Span { base, len: 3 * SPAN_ALIGN });
+        drop(Span::over(base, 3 * SPAN_ALIGN));
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use crate::area::core::Core;
 use crate::area::handle::Area;
+use crate::area::tables::Tables;
+use crate::memory::mapping::mapping_fault;
 use crate::model::error::{Fault, Result, TrackError};
 use crate::policy::store_order::StoreOrder;
 use crate::sys::sync::MutexGuard;
@@ -98,8 +100,27 @@ impl Core {
             return Err(Fault::io("install a handler for faults in", self.folder.path(), e));
         }
         keeper::start();
+        self.show_zeros(&mut state)?;
         let tracked = self.tracked.get_or_init(|| tracked);
         self.arm_all(&mut state);
         enter(tracked)
+    }
+
+    /// What nobody has stored to reads as zeros, as memory of the program's own would. A read there
+    /// is no fault: it takes no memory, needs no descriptor, and system calls can do it too.
+    fn show_zeros(&self, state: &mut Tables) -> Result<()> {
+        self.end_growth(state)?;
+        let span = self.mapping.span();
+        span.show_zeros();
+        let (mut at, end) = (0, self.geometry.reserve().0);
+        let ends = state.runs.iter().map(|run| (run.start, run.end())).chain([(end, end)]);
+        for (start, next) in ends {
+            if start > at {
+                let shown = span.protect(at as usize, (start - at) as usize, false);
+                shown.map_err(|e| mapping_fault(e, &self.memory_path()))?;
+            }
+            at = next;
+        }
+        Ok(())
     }
 }
