@@ -5,7 +5,6 @@
 //! snapshots of this node by their numbers, and those of other nodes over the network.
 
 pub mod aside;
-pub mod listen;
 pub mod options;
 pub mod service;
 pub mod worker;
