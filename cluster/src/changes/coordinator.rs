@@ -90,6 +90,10 @@ impl Transaction {
         }
     }
 
+    fn next(&self, place: &Place, step: Step) -> Next {
+        Next { database: place.database.clone(), number: self.number, step }
+    }
+
     fn which(&self, place: &Place) -> Which {
         Which { database: place.database.clone(), number: self.number }
     }
@@ -134,26 +138,27 @@ impl Transaction {
         Err(Error::InDoubt { change, node, message })
     }
 
-    /// A step with rows for each node, which are as many as the cluster has nodes; those without
-    /// rows have none to do.
+    /// A step with rows for each node, which are as many as the cluster has nodes; `None` for those
+    /// that have none to do.
     pub(crate) fn put(
         &self,
         step: &Step,
         schema: &SchemaRef,
-        batches: Vec<Vec<RecordBatch>>,
+        batches: Vec<Option<Vec<RecordBatch>>>,
     ) -> Result<Vec<Stepped>> {
         let cluster = self.cluster.clone();
-        let (step, schema, number) = (step.clone(), Arc::clone(schema), self.number);
+        let schema = Arc::clone(schema);
+        let next = cluster.places().iter().map(|place| self.next(place, step.clone()));
+        let next = next.collect::<Vec<_>>();
         self.cluster.wait(async move {
             let client = &cluster.inner.client;
-            let sent = cluster.places().iter().zip(batches).map(|(place, batches)| {
-                let (step, schema) = (step.clone(), Arc::clone(&schema));
-                let next = Next { database: place.database.clone(), number, step };
+            let sent = cluster.places().iter().zip(next).zip(batches);
+            let sent = sent.map(|((place, next), batches)| {
+                let schema = Arc::clone(&schema);
                 async move {
-                    // What is lent is needed also without rows.
-                    match batches.is_empty() && !matches!(next.step, Step::Lend { .. }) {
-                        true => Ok(Stepped::default()),
-                        false => client.put(&place.node, &next, schema, batches).await,
+                    match batches {
+                        None => Ok(Stepped::default()),
+                        Some(batches) => client.put(&place.node, &next, schema, batches).await,
                     }
                 }
             });
@@ -163,21 +168,22 @@ impl Transaction {
 
     /// A step of each node.
     pub(crate) fn step_each(&self, step: impl Fn(usize) -> Step) -> Result<Vec<Stepped>> {
-        self.cluster.ask_all("step", |nth, place| Next {
-            database: place.database.clone(),
-            number: self.number,
-            step: step(nth),
-        })
+        self.cluster.ask_all("step", |nth, place| self.next(place, step(nth)))
     }
 
-    /// A step of some nodes.
+    /// A step of some nodes, at the same time; what each of them has done.
     pub(crate) fn step_at(&self, nodes: &[usize], step: &Step) -> Result<Vec<Stepped>> {
-        let done = nodes.iter().map(|nth| {
-            let place = &self.cluster.places()[*nth];
-            let (database, number) = (place.database.clone(), self.number);
-            self.cluster.ask(place, "step", Next { database, number, step: step.clone() })
-        });
-        done.collect()
+        let next = |_, place: &Place| self.next(place, step.clone());
+        self.cluster.ask_some("step", nodes, next)?.into_iter().collect()
+    }
+
+    /// A step of some nodes, which are in order; what all nodes have done: the others, nothing.
+    pub(crate) fn step_among(&self, nodes: &[usize], step: &Step) -> Result<Vec<Stepped>> {
+        let mut all = vec![Stepped::default(); self.cluster.places().len()];
+        for (nth, done) in nodes.iter().zip(self.step_at(nodes, step)?) {
+            all[*nth] = done;
+        }
+        Ok(all)
     }
 
     /// A step of all nodes.
@@ -296,13 +302,28 @@ impl Cluster {
         Q: Serialize + Send + Sync + 'static,
         A: DeserializeOwned + Send + 'static,
     {
-        let places = self.places().iter().enumerate();
-        let questions = places.map(|(nth, place)| question(nth, place)).collect::<Vec<_>>();
+        let all = (0..self.places().len()).collect::<Vec<_>>();
+        self.ask_some(kind, &all, question)
+    }
+
+    /// Asks some nodes at the same time.
+    fn ask_some<Q, A>(
+        &self,
+        kind: &'static str,
+        nodes: &[usize],
+        question: impl Fn(usize, &Place) -> Q,
+    ) -> Result<Vec<Result<A>>>
+    where
+        Q: Serialize + Send + Sync + 'static,
+        A: DeserializeOwned + Send + 'static,
+    {
+        let asked = |nth: &usize| (*nth, question(*nth, &self.places()[*nth]));
+        let questions = nodes.iter().map(asked).collect::<Vec<_>>();
         let cluster = self.clone();
         self.wait(async move {
-            let asked = cluster.places().iter().zip(&questions).map(|(place, question)| {
-                let limit = limit(&cluster, kind);
-                cluster.inner.client.act_within(&place.node, kind, question, limit)
+            let asked = questions.iter().map(|(nth, question)| {
+                let (node, limit) = (&cluster.places()[*nth].node, limit(&cluster, kind));
+                cluster.inner.client.act_within(node, kind, question, limit)
             });
             Ok(join_all(asked).await)
         })

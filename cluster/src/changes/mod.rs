@@ -21,6 +21,7 @@ pub mod coordinator;
 pub mod lend;
 pub mod log;
 pub mod merge;
+pub(crate) mod narrow;
 pub mod resize;
 pub mod statement;
 pub(crate) mod steps;
