@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::future::{join_all, try_join_all};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -13,6 +14,7 @@ use crate::changes::{Begin, Next, Standing, Step, Stepped, Which};
 use crate::cluster::{Cluster, Place};
 use crate::error::{Error, Result};
 use crate::session::Session;
+use crate::wire::Budget;
 
 /// How long a step may take: it reads or writes rows.
 const STEP: Duration = Duration::from_secs(3600);
@@ -23,6 +25,8 @@ const DECIDER_TRIES: usize = 3;
 pub(crate) struct Transaction {
     pub(crate) cluster: Cluster,
     number: u64,
+    /// What its steps may hold in memory at each node.
+    budget: Mutex<Option<Budget>>,
 }
 
 impl Transaction {
@@ -77,7 +81,7 @@ impl Transaction {
             decides: nth == 0,
             joins: joining.contains(&nth),
         });
-        let open = Self { cluster: cluster.clone(), number };
+        let open = Self { cluster: cluster.clone(), number, budget: Mutex::default() };
         match begun {
             Ok(all) => {
                 let _: Vec<()> = all;
@@ -90,8 +94,15 @@ impl Transaction {
         }
     }
 
+    /// Limits the memory of the steps that follow to what the session has.
+    pub(crate) fn limit_to(&self, session: &Session) -> Result<()> {
+        *self.budget.lock() = session.budget()?;
+        Ok(())
+    }
+
     fn next(&self, place: &Place, step: Step) -> Next {
-        Next { database: place.database.clone(), number: self.number, step }
+        let (database, budget) = (place.database.clone(), self.budget.lock().clone());
+        Next { database, number: self.number, step, budget }
     }
 
     fn which(&self, place: &Place) -> Which {

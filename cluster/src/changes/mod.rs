@@ -29,7 +29,7 @@ pub(crate) mod steps;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Member;
-use crate::wire::Bytes;
+use crate::wire::{Budget, Bytes};
 
 /// What a coordinator asks of a node's transaction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -112,6 +112,9 @@ pub struct Next {
     pub number: u64,
     /// The step.
     pub step: Step,
+    /// The session's limit of memory; `None`: the node's.
+    #[serde(default)]
+    pub budget: Option<Budget>,
 }
 
 /// A question about a change, or an order.

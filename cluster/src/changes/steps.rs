@@ -225,6 +225,7 @@ impl Transaction {
         parameters: &[Value],
     ) -> Result<Changed> {
         check(session, change)?;
+        self.limit_to(session)?;
         match change {
             Change::Define { sql } => {
                 self.step(&statement(sql))?;
