@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn rows_that_end_early_are_not_whole() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let values: Arc<dyn arrow::array::Array> = Arc::new(Int64Array::from(vec![1]));
         let batch = RecordBatch::try_from_iter([("a", values)]).unwrap();
         for (ends, patience) in [(true, None), (false, None), (false, Some(Duration::ZERO))] {
