@@ -19,15 +19,41 @@ use crate::bind::lookahead::Lookahead;
 
 /// Writes the values of computed bounds in their places.
 pub(crate) fn compute(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
-    let mut bounds = Bounds { planner, result: Ok(()) };
-    let _ = walk_mut(statement, &mut bounds);
-    bounds.result
+    let mut result = Ok(());
+    let mut settle = |by: &mut Expr| {
+        if is_written(by) {
+            return ControlFlow::Continue(());
+        }
+        match value(planner, by) {
+            Ok(value) => {
+                *by = value;
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                result = Err(error);
+                ControlFlow::Break(())
+            }
+        }
+    };
+    let _ = walk_mut(statement, &mut Bounds(&mut settle));
+    result
 }
 
-struct Bounds<'a> {
-    planner: &'a dyn Lookahead,
-    result: Result<()>,
+/// Puts a number in the place of bounds that are parameters, for a statement that is planned
+/// without values.
+pub fn without_parameters(statement: &mut Statement) {
+    let mut forget = |by: &mut Expr| {
+        if matches!(by, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) {
+            *by = build::integer(1);
+        }
+        ControlFlow::Continue(())
+    };
+    // Never breaks.
+    let _ = walk_mut(statement, &mut Bounds(&mut forget));
 }
+
+/// Visits the bounds of all frames.
+struct Bounds<'a>(&'a mut dyn FnMut(&mut Expr) -> ControlFlow<()>);
 
 impl VisitorMut for Bounds<'_> {
     type Break = ();
@@ -53,20 +79,10 @@ impl Bounds<'_> {
     fn of_window(&mut self, window: &mut WindowSpec) -> ControlFlow<()> {
         let Some(frame) = &mut window.window_frame else { return ControlFlow::Continue(()) };
         for bound in frame.end_bound.iter_mut().chain([&mut frame.start_bound]) {
-            let (WindowFrameBound::Preceding(Some(by)) | WindowFrameBound::Following(Some(by))) =
+            if let WindowFrameBound::Preceding(Some(by)) | WindowFrameBound::Following(Some(by)) =
                 bound
-            else {
-                continue;
-            };
-            if is_written(by) {
-                continue;
-            }
-            match value(self.planner, by) {
-                Ok(value) => **by = value,
-                Err(error) => {
-                    self.result = Err(error);
-                    return ControlFlow::Break(());
-                }
+            {
+                (self.0)(by)?;
             }
         }
         ControlFlow::Continue(())

@@ -26,7 +26,7 @@ pub(crate) mod array_queries;
 pub(crate) mod by_name;
 pub mod catalogs;
 pub(crate) mod columns;
-pub(crate) mod frame_bounds;
+pub mod frame_bounds;
 pub(crate) mod from_columns;
 pub mod functions;
 pub(crate) mod hidden;
