@@ -331,7 +331,7 @@ def test_a_cancel_request_leaves_a_portal_between_messages_alone(server):
     assert rest[-1] == (b"C", b"SELECT 300000\0"), rest[-1]
     assert sum(kind == b"D" for kind, _ in rest) == 299999
     # What is computed for a message ends, also if another message has begun it.
-    slow = b"SELECT 1 AS a UNION ALL (" + SLOW.encode() + b")"
+    slow = b"SELECT range AS a FROM range(10) UNION ALL (" + SLOW.encode() + b")"
     session.send((b"S", b""), (b"P", b"\0" + slow + b"\0\0\0"), (b"B", bind), one, flush)
     assert session.until(b"s", b"E")[-1][0] == b"s"
     timer = threading.Timer(0.3, session.cancel)

@@ -27,7 +27,7 @@ pub(crate) const TABLE_TYPES: [&str; 3] = ["BASE TABLE", "LOCAL TEMPORARY", "VIE
 /// A session, which its statements share.
 pub(crate) struct SwingConnection {
     session: Session,
-    /// What the connection does itself; statements have their own.
+    /// The connection's own queries; statements have work of their own.
     work: Interruptible,
     read_only: bool,
 }

@@ -57,7 +57,7 @@ impl CancelHandle for Interrupt {
     }
 }
 
-/// What ends this work, its results included, and nothing else of the session.
+/// Ends this work, its results included, and nothing else of the session.
 pub(crate) fn cancel_handle(work: &Interruptible) -> Box<dyn CancelHandle> {
     Box::new(Interrupt(work.handle()))
 }

@@ -27,7 +27,7 @@ const INGESTED: &str = "swingdb_adbc_ingested";
 /// A statement of a session.
 pub(crate) struct SwingStatement {
     session: Session,
-    /// What it runs: cancelling reaches this, and no other statement of the session.
+    /// Its own work: cancelling reaches no other statement of the session.
     work: Interruptible,
     sql: Option<String>,
     bound: Option<Box<dyn RecordBatchReader + Send>>,

@@ -65,7 +65,7 @@ impl InterruptHandle {
     /// Lets the work around this thread's statements ([`Interruptible`]) be ended with these
     /// statements, as where a result is read by other work than that which began it.
     pub fn join_here(&self) {
-        let all = WITHIN.with_borrow(Clone::clone);
+        let all = WITHIN.with_borrow(Vec::clone);
         if all.is_empty() {
             return;
         }
@@ -177,7 +177,7 @@ pub struct Surroundings(Vec<Arc<Running>>);
 impl Surroundings {
     /// Those of this thread.
     pub fn here() -> Self {
-        Self(WITHIN.with_borrow(Clone::clone))
+        Self(WITHIN.with_borrow(Vec::clone))
     }
 
     /// Does the work as if on the thread that they come from, which waits meanwhile.
