@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from . import _databases, _internal, _variables
+from ._local import Local
 from .cursor import Cursor
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ async def snapshot(name: str, **options: Any) -> Connection:
     return Connection(await asyncio.to_thread(_databases.snapshot, name, **options))
 
 
-class Connection:
+class Connection(Local):
     """A session whose statements are awaited; what :func:`connect` and :func:`snapshot` return.
 
     A task that is cancelled while it waits interrupts its statement, of which nothing stays, and

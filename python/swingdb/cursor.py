@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from . import _convert, _internal, _variables
+from ._local import Local
 from .errors import ClosedError, ProgrammingError
 from .relation import describe, row_count
 
@@ -37,7 +38,7 @@ class Current:
         self.rownumber = 0
 
 
-class Cursor:
+class Cursor(Local):
     """Runs statements on its connection's session and hands out their rows (PEP 249).
 
     >>> import swingdb

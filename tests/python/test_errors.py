@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import pytest
 
 import swingdb
+from swingdb.heap import ObjectHeap
 
 
 @pytest.fixture(autouse=True)
@@ -230,11 +232,22 @@ def test_transactions(con):
 def test_errors_travel_by_pickle(con):
     with pytest.raises(swingdb.NotFoundError) as caught:
         con.execute("SELECT * FROM nowhere")
-    copy = pickle.loads(pickle.dumps(caught.value))
-    assert type(copy) is swingdb.NotFoundError
-    assert str(copy) == str(caught.value)
-    assert (copy.kind, copy.name) == ("table", "nowhere")
-    assert copy.line is None
+    other = pickle.loads(pickle.dumps(caught.value))
+    assert type(other) is swingdb.NotFoundError
+    assert str(other) == str(caught.value)
+    assert (other.kind, other.name) == ("table", "nowhere")
+    assert other.line is None
+
+
+def test_what_belongs_to_a_process_says_so_when_it_is_pickled_or_copied(con, tmp_path):
+    heap = ObjectHeap(tmp_path)
+    relation = con.sql("SELECT 1 AS a")
+    for what in (con, con.cursor(), relation, heap, con.execute):
+        for send in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(TypeError, match="belongs to its process.*; .*other process"):
+                send(what)
+    assert relation.fetchall() == [(1,)]
+    heap.close()
 
 
 def test_results_survive_errors(con):
