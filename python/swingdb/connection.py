@@ -231,9 +231,10 @@ class Connection(Local):
     query = sql
 
     def interrupt(self) -> None:
-        """Ends the running statements of this session: they raise QueryInterruptedError.
+        """Ends all running statements of this session, and results that are still being computed:
+        they raise QueryInterruptedError. :meth:`Cursor.interrupt` ends those of one cursor.
 
-        For other threads; Ctrl-C in the main thread does the same by itself.
+        For other threads. Ctrl-C ends what the main thread waits for, by itself.
         """
         self._session().interrupt()
 

@@ -17,7 +17,9 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel;
 
+use crate::csv::lenient::Reject;
 use crate::csv::sniff::{Hints, Sniffed};
 use crate::input::InputFile;
 use crate::options::{ImportOptions, NewLine};
@@ -154,6 +156,34 @@ impl CsvScan {
             sink(order, piece.file, batch)
         };
         run.in_parallel(next, work)
+    }
+
+    /// The records that `ignore_errors` leaves out, with the numbers of their files, up to `most`
+    /// of them and some more.
+    pub(crate) fn rejects(
+        &self,
+        files: &[InputFile],
+        run: &Run<'_>,
+        most: usize,
+    ) -> Result<Vec<(usize, Reject)>> {
+        let layout = &self.layout;
+        let block_bytes = self.block_bytes(files.iter().map(|file| file.bytes).sum(), run);
+        let (next_file, open, next_index) = (0, None, 0);
+        let scan = self;
+        let mut feed = Feed { scan, files, run, layout, next_file, open, block_bytes, next_index };
+        let mut rejects = Vec::new();
+        while let Some(piece) = feed.next(Vec::new())? {
+            cancel::go_on()?;
+            let path = &files[piece.file].path;
+            let (dialect, layout) = (&self.dialect, &piece.layout);
+            let parser = Parser { path, dialect, layout, zone: run.zone };
+            let found = parser.rejects(&piece.block).into_iter();
+            rejects.extend(found.map(|reject| (piece.file, reject)));
+            if rejects.len() > most {
+                break;
+            }
+        }
+        Ok(rejects)
     }
 
     /// A block has about `batch_rows` records, and there are enough of them for all threads.

@@ -268,6 +268,8 @@ pub struct ExportOptions {
     pub timestamp_format: Option<WriteFormat>,
     /// CSV: the text for NULL; nothing when `None`.
     pub null: Option<String>,
+    /// JSON: whether the objects are the elements of one array, and not each on a line by itself.
+    pub array: bool,
     /// Parquet: rows of a row group.
     pub row_group_rows: Option<usize>,
     /// Threads to use; all cores when `None`.
@@ -452,8 +454,8 @@ impl ImportOptions {
             "ignore_errors" => self.ignore_errors = value.flag(name)?,
             "store_rejects" | "rejects_table" | "rejects_scan" | "rejects_limit" => {
                 let message = format!(
-                    "option {name}: records that ignore_errors leaves out are not kept; without \
-                     ignore_errors the error names the first one and says what is wrong"
+                    "option {name}: records that ignore_errors leaves out are not kept; FROM \
+                     csv_rejects('file', ...) reads them, with what is wrong with each"
                 );
                 return Err(Error::unsupported(message));
             }
@@ -542,6 +544,7 @@ impl ExportOptions {
             "row_group_size" | "row_group_rows" | "max_row_group_size" => {
                 self.row_group_rows = Some(value.count(name)?.max(1) as usize);
             }
+            "array" => self.array = value.flag(name)?,
             "threads" => self.threads = Some(value.count(name)?.max(1) as usize),
             "zero_copy" => self.zero_copy = value.flag(name)?,
             "partition_by" => self.partition_by = value.texts(name)?,
@@ -634,6 +637,7 @@ impl ExportOptions {
             ("dateformat", self.date_format.is_some(), csv),
             ("timestampformat", self.timestamp_format.is_some(), csv),
             ("null", self.null.is_some(), csv),
+            ("array", self.array, &[FileFormat::Json][..]),
             ("row_group_size", self.row_group_rows.is_some(), &[FileFormat::Parquet][..]),
             ("zero_copy", self.zero_copy, &[FileFormat::Arrow][..]),
         ];
@@ -730,6 +734,7 @@ const EXPORT_OPTIONS: &[&str] = &[
     "dateformat",
     "timestampformat",
     "null",
+    "array",
     "row_group_size",
     "threads",
     "zero_copy",

@@ -211,13 +211,13 @@ impl Pass {
         self.token(word) == Some(&Token::RParen) || words.iter().any(|one| self.is_word(word, one))
     }
 
-    /// `read_...(path, option = value)`, `sniff_csv`, `delta_scan`: the names of options become
+    /// `read_...(path, option = value)`, `sniff_csv` and others: the names of options become
     /// strings.
     fn file_options(&mut self, function: usize) {
         let named = matches!(self.token(function), Some(Token::Word(w)) if {
             let name = w.value.to_ascii_lowercase();
             name.starts_with("read_")
-                || ["parquet_scan", "sniff_csv", "delta_scan"].contains(&&*name)
+                || ["parquet_scan", "sniff_csv", "csv_rejects", "delta_scan"].contains(&&*name)
         });
         if !named || self.token(function + 1) != Some(&Token::LParen) {
             return;

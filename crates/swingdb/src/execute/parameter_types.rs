@@ -22,7 +22,7 @@ use crate::session::Session;
 
 /// The types of `$1`, `$2` and so on, as far as the query says. Empty for any other statement.
 pub(crate) fn parameter_types(session: &Session, sql: &str) -> Result<Vec<Option<FieldRef>>> {
-    let _one_at_a_time = session.lock_statement();
+    let _one_at_a_time = session.lock_statement()?;
     let token = session.cancel_token();
     depth::with_enough_stack(|| stoppable(&token, || types_of(session, sql)))
 }

@@ -43,7 +43,7 @@ const LONG_TEXT: usize = 64 << 10;
 impl Session {
     /// Runs the statements of `sql`; the last one's result.
     pub(crate) fn execute(self: &Arc<Self>, sql: &str, params: Params) -> Result<QueryResult> {
-        let _one_at_a_time = self.lock_statement();
+        let _one_at_a_time = self.lock_statement()?;
         // Of the statement's beginning: it may set others for those after it.
         let meter = self.limits().meter();
         let token = self.cancel_token();
