@@ -28,8 +28,9 @@ use crate::bind::functions::template::Known;
 use crate::bind::functions::{clauses, null_treatment, once, ordered_windows};
 use crate::bind::lookahead::Lookahead;
 use crate::bind::{
-    array_queries, by_name, columns, functions, identifiers, joined_names, macros, method_calls,
-    pivots, positional, rowids, scopes, sequences, shadowed, struct_stars, types, using_joins,
+    array_queries, by_name, columns, frame_bounds, functions, identifiers, joined_names, macros,
+    method_calls, pivots, positional, rowids, scopes, sequences, shadowed, struct_stars, types,
+    using_joins,
 };
 use crate::desugar;
 use crate::desugar::{
@@ -138,6 +139,11 @@ pub(crate) const BINDING: &[BindPass] = &[
         file: "bind/macros/expand",
         why: "Macros are expanded first: their bodies are bound like any other text.",
         run: macros::expand::expand,
+    },
+    BindPass {
+        file: "bind/frame_bounds",
+        why: "Computed bounds of frames become numbers, once macros have put theirs in.",
+        run: frame_bounds::compute,
     },
     BindPass {
         file: "desugar/json_transform",

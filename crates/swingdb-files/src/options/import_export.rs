@@ -137,6 +137,10 @@ pub struct ImportOptions {
     pub all_text: bool,
     /// CSV and JSON: types of columns by name, instead of what the sample suggests.
     pub types: Vec<(String, DataType)>,
+    /// CSV: types of the first columns, by their places.
+    pub types_in_order: Vec<DataType>,
+    /// CSV: names of the first columns, instead of those in the header.
+    pub names: Vec<String>,
     /// CSV and JSON: rows looked at for finding out types; 20 480 when `None`, all with `u64::MAX`.
     pub sample_rows: Option<u64>,
     /// CSV and JSON: how the files are packed ("none", "gzip", "zstd"), an error where they are
@@ -403,7 +407,12 @@ impl ImportOptions {
                 let rows = value.number(name)?;
                 self.sample_rows = Some(u64::try_from(rows).unwrap_or(u64::MAX));
             }
-            "columns" | "types" | "dtypes" => self.types = types(name, value)?,
+            "types" | "dtypes" | "column_types" if matches!(value, OptionValue::List(_)) => {
+                let one = |sql: &String| crate::text::types::parse_type(sql);
+                self.types_in_order = value.texts(name)?.iter().map(one).collect::<Result<_>>()?;
+            }
+            "columns" | "types" | "dtypes" | "column_types" => self.types = types(name, value)?,
+            "names" | "column_names" => self.names = names(name, value)?,
             "threads" => self.threads = Some(value.count(name)?.max(1) as usize),
             "block_bytes" | "buffer_size" => {
                 self.block_bytes = Some(value.count(name)?.max(1) as usize)
@@ -477,6 +486,8 @@ impl ImportOptions {
             ("null_padding", self.null_padding, csv),
             ("all_varchar", self.all_text, csv),
             ("columns", !self.types.is_empty(), text),
+            ("types in a list", !self.types_in_order.is_empty(), csv),
+            ("names", !self.names.is_empty(), csv),
             ("sample_size", self.sample_rows.is_some(), text),
             ("compression", self.compression.is_some(), text),
         ];
@@ -700,6 +711,8 @@ const IMPORT_OPTIONS: &[&str] = &[
     "all_varchar",
     "sample_size",
     "columns",
+    "types",
+    "names",
     "compression",
     "hive_partitioning",
     "hive_types",
@@ -807,6 +820,17 @@ fn date_style(text: &str) -> Option<DateStyle> {
         [b'%', b'm', a, b'%', b'd', b, b'%', b'Y'] if a == b => Some(DateStyle::MonthFirst(*a)),
         _ => None,
     }
+}
+
+/// Names of columns, each once without regard to case.
+fn names(option: &str, value: &OptionValue) -> Result<Vec<String>> {
+    let names = value.texts(option)?;
+    for (at, name) in names.iter().enumerate() {
+        if names[..at].iter().any(|other| other.eq_ignore_ascii_case(name)) {
+            return Err(Error::plan(format!("option {option} has the name {name:?} twice")));
+        }
+    }
+    Ok(names)
 }
 
 fn types(option: &str, value: &OptionValue) -> Result<Vec<(String, DataType)>> {

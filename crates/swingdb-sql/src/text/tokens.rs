@@ -493,16 +493,19 @@ impl Pass {
     fn merge_action(&mut self, word: usize, matched: bool) {
         let nothing = self.is_word(word, "DO") && self.is_word(word + 1, "NOTHING");
         let star = |at: usize| self.token(at) == Some(&Token::Mul);
-        let update_all =
-            self.is_word(word, "UPDATE") && self.is_word(word + 1, "SET") && star(word + 2);
-        let insert_all = self.is_word(word, "INSERT") && star(word + 1);
+        let by_name = self.is_word(word + 1, "BY") && self.is_word(word + 2, "NAME");
+        let update_all = self.is_word(word, "UPDATE")
+            && (by_name || self.is_word(word + 1, "SET") && star(word + 2));
+        let inserts = self.is_word(word, "INSERT");
         if nothing && matched {
             self.replace(word, 2, update(NOTHING_MARK));
         } else if nothing {
             self.replace(word, 2, insert(NOTHING_MARK));
         } else if update_all {
             self.replace(word, 3, update(ALL_MARK));
-        } else if insert_all {
+        } else if inserts && by_name {
+            self.replace(word, 3 + usize::from(star(word + 3)), insert(ALL_MARK));
+        } else if inserts && star(word + 1) {
             self.replace(word, 2, insert(ALL_MARK));
         }
     }

@@ -2,9 +2,12 @@
 //!
 //! The rows (new values for INSERT and UPDATE, old ones for DELETE) are put under the table's name
 //! as an in-memory table, and the list is run over it as an ordinary query, subqueries included.
+//! The rows may have columns behind those of the table.
+
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Fields, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{SelectItem, With};
 use swingdb_common::cast::convert::nullable;
 use swingdb_common::error::{Error, Result};
@@ -75,7 +78,12 @@ impl<'a> Returning<'a> {
         let mut query = build::select(self.items.to_vec(), vec![build::from(relation)], None)?;
         let Target { schema, name, table } = &self.named.target;
         build::shorten_qualifiers(&mut query, schema, name, &quoted(&self.named.alias.value));
-        let extra = [(RETURNED.to_string(), nullable(table.schema()), rows)];
+        let own = table.schema().fields();
+        let more = rows.first().map(RecordBatch::schema);
+        let more = more.iter().flat_map(|schema| schema.fields().iter().skip(own.len()));
+        let shown: SchemaRef =
+            Arc::new(Schema::new(own.iter().chain(more).cloned().collect::<Fields>()));
+        let extra = [(RETURNED.to_string(), nullable(&shown), rows)];
         let plan = session.plan_with(&build::statement(query, self.with), params, &extra)?;
         let stream = session.run(plan)?;
         let schema = stream.schema();
