@@ -76,7 +76,7 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             unify(results, schema) | settled
         }
         Expr::WindowFunction(call) => match call.params.args.as_mut_slice() {
-            [value, _, default] => moments::as_its_kind(default, value, schema),
+            [value, _, default] => as_its_type(default, value, schema),
             _ => false,
         },
         Expr::ScalarFunction(call) if is_span(call.name()) => {
@@ -91,6 +91,19 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         _ => false,
     };
     Transformed::new_transformed(expr, changed)
+}
+
+/// Makes a value that stands for another one of its type, as a cast does: the engine would cut
+/// fractions off, and leave the session's zone out.
+fn as_its_type(other: &mut Expr, value: &Expr, schema: &DFSchema) -> bool {
+    let (Ok(given), Ok(wanted)) = (other.get_type(schema), value.get_type(schema)) else {
+        return false;
+    };
+    let differ = given != wanted && !given.is_null() && !wanted.is_null();
+    if differ {
+        *other = cast(std::mem::take(other), wanted);
+    }
+    differ
 }
 
 /// The keys of a join, such as INTERSECT and EXCEPT are.

@@ -77,20 +77,6 @@ pub(crate) fn settle(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
     changed
 }
 
-/// Makes a point in time one of the kind of another, by the clock of the session: what stands for
-/// it has its type.
-pub(crate) fn as_its_kind(other: &mut Expr, value: &Expr, schema: &DFSchema) -> bool {
-    let is_moment = |given: &DataType| is_date(given) || matches!(given, DataType::Timestamp(..));
-    let (Ok(given), Ok(wanted)) = (other.get_type(schema), value.get_type(schema)) else {
-        return false;
-    };
-    let differ = is_moment(&given) && is_moment(&wanted) && given != wanted;
-    if differ {
-        *other = cast(std::mem::take(other), wanted);
-    }
-    differ
-}
-
 /// Reads written texts, and parameters, beside nothing but truth values or nothing but intervals.
 ///
 /// What operators compare is settled when they are planned, as [`times`](crate::plan::times) are.

@@ -433,6 +433,7 @@ impl Pass {
         if self.token(word) != Some(&Token::LParen) {
             return;
         }
+        self.quoted_columns(word);
         self.untyped_generated(word);
         let mut names = Vec::new();
         loop {
@@ -449,6 +450,38 @@ impl Pass {
             }
         }
         self.mark_untyped(names);
+    }
+
+    /// `(key INT, index INT)`: columns with names that the parser takes for the beginning of what
+    /// MySQL has there.
+    fn quoted_columns(&mut self, open: usize) {
+        let mut depth = 0_usize;
+        for word in open.. {
+            match self.token(word) {
+                None => return,
+                Some(Token::LParen) => depth += 1,
+                Some(Token::RParen) => depth -= 1,
+                Some(_) => {}
+            }
+            if depth == 0 {
+                return;
+            }
+            let begins = word == open || self.token(word) == Some(&Token::Comma);
+            let is_name = ["key", "index", "fulltext", "spatial"]
+                .iter()
+                .any(|name| self.is_word(word + 1, name));
+            let is_typed =
+                matches!(self.token(word + 2), Some(Token::Word(_) | Token::Comma | Token::RParen));
+            if depth == 1
+                && begins
+                && is_name
+                && is_typed
+                && let Some(Token::Word(name)) = self.token(word + 1).cloned()
+            {
+                let keyword = Keyword::NoKeyword;
+                self.set(word + 1, Token::Word(Word { quote_style: Some('"'), keyword, ..name }));
+            }
+        }
     }
 
     /// `(a INT, b AS (a + 1))`: gives generated columns a type.
