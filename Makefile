@@ -54,7 +54,7 @@ build: tools ## Everything: command line, Python package, examples
 check: ## Formatting, layers, style
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path tests/slt/Cargo.toml
-	cargo fmt --check --manifest-path cluster/Cargo.toml -p swingdb-cluster -p swingdb-flight
+	cargo fmt --check --manifest-path cluster/Cargo.toml -p swingdb-cluster -p swingdb-flight -p swingdb-listen
 	cargo fmt --check --manifest-path remote/Cargo.toml
 	python3 tools/check_layers.py
 	python3 tools/check_style.py
@@ -125,7 +125,7 @@ flight: tools ## The server for Arrow Flight SQL clients (docs/flight.md): swing
 .PHONY: test-flight
 test-flight: tools ## The server for Flight SQL, with Rust's client, and that of ADBC where it is installed
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cluster tools/with_memory.sh cargo test --locked \
-		--manifest-path cluster/Cargo.toml -p swingdb-flight -- --test-threads=2
+		--manifest-path cluster/Cargo.toml -p swingdb-flight -p swingdb-listen -- --test-threads=2
 	SWINGDB_FLIGHT=$(CARGO_TARGET_DIR)/cluster/debug/swingdb-flight $(PY) -m pytest -q tests/flight
 
 # A workspace of its own: see remote/Cargo.toml.

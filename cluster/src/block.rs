@@ -24,6 +24,8 @@ pub(crate) enum Block {
         transaction: Arc<Transaction>,
         /// The tables that it has changed.
         changed: Vec<String>,
+        /// Those that it has made or dropped.
+        made: Vec<String>,
     },
     /// A statement failed, and nothing of it is left.
     Failed,
@@ -52,7 +54,8 @@ impl Session {
             "begin" | "start" => {
                 // From here on nobody else changes anything.
                 let transaction = Arc::new(Transaction::begin(self)?);
-                *self.block.lock() = Block::Open { transaction, changed: Vec::new() };
+                *self.block.lock() =
+                    Block::Open { transaction, changed: Vec::new(), made: Vec::new() };
                 Ok(true)
             }
             "commit" | "end" | "rollback" | "abort" if !is_in => {
@@ -115,6 +118,19 @@ impl Session {
         })
     }
 
+    /// Refuses to change rows of a table that the open transaction has made or dropped: the session
+    /// knows the columns and the cut of the one before, by which rows would go to wrong nodes.
+    fn check_made(&self, change: &Change) -> Result<()> {
+        let Block::Open { made, .. } = &*self.block.lock() else { return Ok(()) };
+        let name = change.table().filter(|_| !change.defines_table());
+        match name.filter(|name| made.iter().any(|table| is_same(table, name))) {
+            Some(table) => Err(Error::Unsupported(format!(
+                "changing {table} in the transaction that has made or dropped it"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn change_by(&self, change: &Change, parameters: &[Value]) -> Result<Rows> {
         let open = match &*self.block.lock() {
             Block::None => None,
@@ -132,10 +148,14 @@ impl Session {
             let what = "views, macros, types and ALTER TABLE inside of a transaction";
             return Err(Error::Unsupported(what.to_string()));
         }
+        self.check_made(change)?;
         match open.carry_out(self, change, parameters) {
             Ok(done) => {
-                if let Block::Open { changed, .. } = &mut *self.block.lock() {
+                if let Block::Open { changed, made, .. } = &mut *self.block.lock() {
                     changed.extend(change.table().map(str::to_string));
+                    if change.defines_table() {
+                        made.extend(change.table().map(str::to_string));
+                    }
                 }
                 Ok(self.changed(done))
             }

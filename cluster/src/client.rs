@@ -35,6 +35,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Status};
 use url::Url;
 
+use crate::blame::blaming;
 use crate::catalog::Member;
 use crate::cut::Cut;
 use crate::error::{Error, Result};
@@ -422,8 +423,9 @@ impl ChannelResolver for Client {
         &self,
         url: &Url,
     ) -> Result<Box<dyn WorkerChannel>, DataFusionError> {
-        let channel = self.with_token(&node_of(url)).await?;
-        Ok(grpc::create_worker_client(grpc::BoxCloneSyncChannel::new(channel)))
+        let node = node_of(url);
+        let channel = grpc::BoxCloneSyncChannel::new(self.with_token(&node).await?);
+        Ok(blaming(node, grpc::create_worker_client(channel)))
     }
 }
 
@@ -469,9 +471,7 @@ fn of_status(node: &str, status: &Status) -> Error {
     // What the network says has a cause, what the node says has none.
     let cause = std::error::Error::source(status).map(with_causes);
     match (status.code(), cause) {
-        (Code::Unavailable | Code::Cancelled | Code::Unknown, Some(cause)) => {
-            Error::NodeLost { node, message: cause }
-        }
+        (_, Some(cause)) => Error::NodeLost { node, message: cause },
         (Code::Unavailable, None) => Error::NodeLost { node, message },
         (Code::DeadlineExceeded, _) => Error::NodeLost { node, message },
         (Code::Unimplemented, _) => {

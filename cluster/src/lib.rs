@@ -10,6 +10,8 @@
 //! | [`cut`] | how rows are dealt out to nodes |
 //! | [`prune`] | which nodes a condition leaves out |
 //! | [`wire`] | messages between coordinator and nodes |
+//! | [`settings`] | settings of a session that travel with plans |
+//! | `blame` | nodes that are out of memory, in errors of plans |
 //! | [`client`] | connections, limits of time |
 //! | [`catalog`] | what a node's database knows of the cluster |
 //! | [`scan`] | tables and their shards in plans |
@@ -25,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+pub(crate) mod blame;
 pub(crate) mod block;
 pub mod catalog;
 pub mod changes;
@@ -43,6 +46,7 @@ pub mod prune;
 pub mod scan;
 pub mod serve;
 pub mod session;
+pub mod settings;
 pub mod wire;
 
 pub use cluster::{Cluster, Options};

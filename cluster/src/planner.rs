@@ -12,6 +12,7 @@ use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::{
@@ -37,14 +38,16 @@ use datafusion_proto::bytes::{
 };
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
 use parking_lot::RwLock;
+use swingdb_sql::engine::default_memory_limit;
 use url::Url;
 
 use crate::client::{Client, url_of};
 use crate::colocate::{colocate, read_in_place};
 use crate::functions::{self, ByName, Carried};
-use crate::node::worker::{ScanCodec, SessionSettings};
+use crate::node::worker::ScanCodec;
 use crate::scan::{Reach, ShardScan};
-use crate::wire::TOKEN_HEADER;
+use crate::settings::SessionSettings;
+use crate::wire::{Budget, TOKEN_HEADER};
 
 /// Rules that place operators which work within one process only, or that only serve it.
 const WITHIN_ONE_PROCESS: [&str; 5] =
@@ -103,13 +106,25 @@ pub fn configure(
     Ok(())
 }
 
-/// Copies the settings that travel with plans; before each statement.
-pub fn carry_settings(state: &mut SessionState) {
+/// What the statements of a session may hold in memory at each node: what it has set for itself,
+/// else `None`.
+pub fn budget(state: &SessionState, session: &str) -> Option<Budget> {
+    let MemoryLimit::Finite(bytes) = state.runtime_env().memory_pool.memory_limit() else {
+        return None;
+    };
+    // The default is of this machine.
+    (bytes != default_memory_limit())
+        .then(|| Budget { session: session.to_string(), bytes: bytes as u64 })
+}
+
+/// Copies the settings of a session that travel with plans; before each statement.
+pub fn carry_settings(state: &mut SessionState, session: &str) {
+    let budget = budget(state, session);
     let zone = state.config_options().execution.time_zone.clone().unwrap_or_default();
     let options = state.config_mut().options_mut();
     if let Some(settings) = options.extensions.get_mut::<SessionSettings>() {
         // Those of the statement before may still be read.
-        *settings = SessionSettings { time_zone: zone, functions: Arc::default() };
+        *settings = SessionSettings { time_zone: zone, budget, functions: Arc::default() };
     }
 }
 

@@ -110,12 +110,17 @@ impl Placing {
             return None;
         }
         let place = self.place(value, field)?;
+        let bound = value.cast_to(field.data_type()).ok()?;
         let is_range = matches!(self.cut, Cut::Range { .. });
         let ordered = |keep: &dyn Fn(usize) -> bool| {
             is_range.then(|| (0..self.nodes).map(keep).collect::<Set>())
         };
         match operator {
             Operator::Eq => Some(self.only(place)),
+            // The node that begins at this value has none below it.
+            Operator::Lt if place > 0 && self.bounds.get(place - 1) == Some(&bound) => {
+                ordered(&|nth| nth < place)
+            }
             Operator::Lt | Operator::LtEq => ordered(&|nth| nth <= place),
             Operator::Gt | Operator::GtEq => ordered(&|nth| nth >= place),
             _ => None,
@@ -200,6 +205,12 @@ mod tests {
         let conditions = [col("a").gt_eq(lit(10_i64)), col("a").lt(lit(25_i64))];
         assert_eq!(range().places(&conditions, &field()), [1, 2]);
         assert_eq!(hash().places(&conditions, &field()), [0, 1, 2, 3]);
+        for (end, below, up_to) in
+            [(20_i32, vec![0, 1], vec![0, 1, 2]), (21, vec![0, 1, 2], vec![0, 1, 2])]
+        {
+            assert_eq!(range().places(&[col("a").lt(lit(end))], &field()), below, "{end}");
+            assert_eq!(range().places(&[col("a").lt_eq(lit(end))], &field()), up_to, "{end}");
+        }
         let between = col("a").between(lit(25_i64), lit(100_i64));
         assert_eq!(range().places(&[between], &field()), [2, 3]);
         let either = col("a").lt(lit(5_i64)).or(col("a").eq(lit(35_i64)));

@@ -39,7 +39,8 @@ use crate::client::Client;
 use crate::cut::Cut;
 use crate::node::Node;
 use crate::prune::Placing;
-use crate::wire::{Bytes, Scan, schema_bytes, schema_of};
+use crate::settings::SessionSettings;
+use crate::wire::{Budget, Bytes, Scan, schema_bytes, schema_of};
 
 /// Where the rows of a table are that one node has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +63,7 @@ struct Said {
     filters: Vec<Bytes>,
     limit: Option<usize>,
     time_zone: Option<String>,
+    budget: Option<Budget>,
     /// Partitions of each shard.
     partitions: usize,
     /// Shards that there is room for: all parts of a scan have the same number of partitions.
@@ -213,6 +215,7 @@ impl TableProvider for ShardedTable {
             statistics = statistics.to_inexact();
             statistics.num_rows = Precision::Inexact(limit);
         }
+        let settings = state.config_options().extensions.get::<SessionSettings>();
         let said = Said {
             table: self.name.clone(),
             schema: schema_bytes(&schema),
@@ -220,6 +223,7 @@ impl TableProvider for ShardedTable {
             filters,
             limit,
             time_zone: state.config_options().execution.time_zone.clone(),
+            budget: settings.and_then(|settings| settings.budget.clone()),
             partitions: state.config().target_partitions().max(1),
             room: if self.placing.cut == Cut::Replicated { 1 } else { shards.len() },
             slots: shards.iter().map(|shard| shard.place).collect(),
@@ -337,6 +341,7 @@ impl ShardScan {
             filters: said.filters.clone(),
             limit: said.limit,
             time_zone: said.time_zone.clone(),
+            budget: said.budget.clone(),
         }
     }
 }
@@ -355,6 +360,9 @@ pub async fn plan_at(
     let outside = |error: swingdb::Error| DataFusionError::External(Box::new(error));
     let provider = connection.table_provider("main", &scan.table).map_err(outside)?;
     let mut state = Arc::unwrap_or_clone(connection.engine_state().map_err(outside)?);
+    if scan.budget.is_some() {
+        state = node.budgets.limited(&state, scan.budget.as_ref())?;
+    }
     state.config_mut().options_mut().execution.time_zone = scan.time_zone.clone();
     let context = state.task_ctx();
     let filters = scan.filters.iter().map(|bytes| Expr::from_bytes_with_ctx(&bytes.0, &context));

@@ -19,17 +19,19 @@ use parking_lot::Mutex;
 use swingdb::cutter::{first_words, split, words};
 use swingdb::{Connection, Database, QueryResult, Value, field_type};
 
+use crate::blame::blamed;
 use crate::block::{Block, transaction};
 use crate::changes::statement::Change;
 use crate::changes::steps::Changed;
-use crate::client::{Kept, Told, ToldTable, url_of};
+use crate::client::{Kept, Told, ToldTable, lost, url_of};
 use crate::cluster::Cluster;
 use crate::cut::Cut;
 use crate::error::{Error, Result};
 use crate::names::{is_same, name_of};
-use crate::planner::{Nodes, carry_settings, configure};
+use crate::planner::{Nodes, budget, carry_settings, configure};
 use crate::prune::{Placing, is_equal_by_bytes};
 use crate::scan::{Shard, ShardedTable};
+use crate::wire::Budget;
 
 /// How long a node may take to say that it is there, when something failed.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
@@ -37,6 +39,8 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// See the [module documentation](self).
 pub struct Session {
     cluster: Cluster,
+    /// Identifies it to all nodes.
+    name: String,
     connection: Connection,
     state: Mutex<Arc<State>>,
     /// The values of bounds of cuts, by the queries that compute them.
@@ -117,7 +121,8 @@ impl Session {
         let state = Mutex::new(Arc::new(empty));
         let (literals, block) = (Mutex::default(), Mutex::default());
         let defined = Mutex::default();
-        let session = Self { cluster, connection, state, literals, block, nodes, defined };
+        let name = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+        let session = Self { cluster, name, connection, state, literals, block, nodes, defined };
         session.see(copies)?;
         Ok(session)
     }
@@ -301,6 +306,11 @@ impl Session {
         Ok(values)
     }
 
+    /// Its limit of memory at each node.
+    pub(crate) fn budget(&self) -> Result<Option<Budget>> {
+        Ok(budget(self.connection.engine_state()?.as_ref(), &self.name))
+    }
+
     pub(crate) fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.lock())
     }
@@ -399,7 +409,7 @@ impl Session {
         self.check_block(sql)?;
         self.state().check(sql)?;
         self.connection.configure_engine(|state| {
-            carry_settings(state);
+            carry_settings(state, &self.name);
             Ok(())
         })?;
         let result = self.connection.execute(sql, parameters);
@@ -435,6 +445,7 @@ fn diagnosed(cluster: &Cluster, state: &State, error: swingdb::Error) -> Error {
     let holds = state.holds.clone();
     let client = cluster.inner.client.clone();
     let message = error.to_string();
+    let said = message.clone();
     let checked = cluster.wait(async move {
         let pings = holds
             .iter()
@@ -446,18 +457,20 @@ fn diagnosed(cluster: &Cluster, state: &State, error: swingdb::Error) -> Error {
                 kept.lose();
                 Some((kept, error))
             }
+            // It may have gone in between, or be another process by now.
+            _ if kept.is_lost() => Some((kept, lost(&kept.node, "it has gone".to_string()))),
             _ => None,
         });
         // One that is gone for sure, before one that may only be busy.
         let first = silent.min_by_key(|(_, error)| matches!(error, Error::NodeSlow { .. }));
         Ok(first.map(|(kept, error)| Error::NodeLost {
             node: kept.node.clone(),
-            message: format!("{error}; the statement: {message}"),
+            message: format!("{error}; the statement: {said}"),
         }))
     });
     match checked {
         Ok(Some(lost)) => lost,
-        _ => Error::Database(error),
+        _ => blamed(&message).unwrap_or(Error::Database(error)),
     }
 }
 

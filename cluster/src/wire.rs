@@ -13,7 +13,7 @@ use crate::catalog::Member;
 use crate::cut::Cut;
 
 /// The version of the protocol and of the plans in it.
-pub const WIRE: u32 = 2;
+pub const WIRE: u32 = 3;
 
 /// The version that both sides must share: plans are of one version of the engine.
 pub fn version() -> String {
@@ -101,6 +101,17 @@ pub struct Scan {
     pub limit: Option<usize>,
     /// The session's time zone.
     pub time_zone: Option<String>,
+    /// The session's limit of memory; `None`: the node's.
+    pub budget: Option<Budget>,
+}
+
+/// What all that runs for a session may hold in memory at each node, together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Budget {
+    /// Identifies the session to all nodes.
+    pub session: String,
+    /// How many bytes.
+    pub bytes: u64,
 }
 
 /// Bytes, which JSON has as text.

@@ -2,12 +2,11 @@
 
 mod common;
 
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{DATABASE, Node, asked, cluster, expected, nodes, with_room};
-use swingdb_cluster::changes::{Begin, Next, Standing, Step, Stepped, Which};
-use swingdb_cluster::client::{Client, Limits};
+use common::by_hand::ByHand;
+use common::killed::{Program, Rounds};
+use common::{Node, asked, cluster, expected, nodes, with_room};
 use swingdb_cluster::{Cluster, Cut, Error, Session};
 
 fn hash(column: &str) -> Cut {
@@ -110,6 +109,18 @@ fn ranges_and_what_would_misplace_rows() {
         session.query("UPDATE e SET end = e.end + 1, a = e.end WHERE e.k < 3").unwrap();
         let rows = asked(&session, "SELECT k, e.end, a FROM e ORDER BY k");
         assert_eq!(rows, [["1", "11", "10"], ["2", "21", "20"], ["3", "30", "0"]]);
+        // A table that a transaction makes anew has another cut than the session knows of.
+        session.query("BEGIN").unwrap();
+        let made = "CREATE OR REPLACE TABLE e (k INTEGER, a INTEGER)";
+        session.execute(made, &hash("a")).unwrap();
+        for sql in ["INSERT INTO e VALUES (1, 2)", "UPDATE e SET k = 2", "DELETE FROM e"] {
+            let error = session.query(sql).err().unwrap().to_string();
+            assert!(error.contains("made or dropped"), "{sql}: {error}");
+        }
+        session.query("COMMIT").unwrap();
+        assert_eq!(session.cut("e"), Some(hash("a")));
+        session.query("INSERT INTO e SELECT i, i FROM generate_series(1, 50) q(i)").unwrap();
+        assert_eq!(asked(&session, "SELECT k FROM e WHERE a = 17"), [["17"]]);
         // The rows of the first node are right, those of the second are not: none is added.
         let before = session.change();
         let wrong = session.query("INSERT INTO t VALUES ('2018-01-01', 5), ('2022-01-01', 50)");
@@ -125,51 +136,6 @@ fn ranges_and_what_would_misplace_rows() {
     });
 }
 
-/// A coordinator that dies where the test wants.
-struct ByHand {
-    runtime: tokio::runtime::Runtime,
-    client: Client,
-    number: u64,
-}
-
-impl ByHand {
-    fn new(number: u64) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        let client = Client::new(None, Limits::default()).unwrap();
-        Self { runtime, client, number }
-    }
-
-    fn begin(&self, node: &Node, decider: &Node) {
-        let database = DATABASE.to_string();
-        let begin = Begin {
-            database: database.clone(),
-            number: self.number,
-            decider: decider.address.clone(),
-            decider_database: database,
-            decides: node.address == decider.address,
-            joins: false,
-        };
-        let () = self.runtime.block_on(self.client.act(&node.address, "begin", &begin)).unwrap();
-    }
-
-    fn step(&self, node: &Node, sql: &str) {
-        let step = Step::Statement { sql: sql.to_string(), parameters: Vec::new() };
-        let next = Next { database: DATABASE.to_string(), number: self.number, step };
-        let _: Stepped =
-            self.runtime.block_on(self.client.act(&node.address, "step", &next)).unwrap();
-    }
-
-    fn order(&self, node: &Node, kind: &str) -> Result<(), Error> {
-        let which = Which { database: DATABASE.to_string(), number: self.number };
-        self.runtime.block_on(self.client.act(&node.address, kind, &which))
-    }
-
-    fn standing(&self, node: &Node) -> Standing {
-        let question = DATABASE.to_string();
-        self.runtime.block_on(self.client.act(&node.address, "standing", &question)).unwrap()
-    }
-}
-
 /// Two nodes with a table of ten rows, and a change that adds one row to each, up to prepared.
 fn prepared() -> (Vec<Node>, Cluster, ByHand) {
     let nodes = nodes(2);
@@ -177,12 +143,8 @@ fn prepared() -> (Vec<Node>, Cluster, ByHand) {
     let session = cluster.session().unwrap();
     session.execute("CREATE TABLE t (n BIGINT)", &Cut::AsItLies).unwrap();
     session.query("INSERT INTO t SELECT * FROM generate_series(1, 10)").unwrap();
-    let by_hand = ByHand::new(session.change() + 1);
-    for node in &nodes {
-        by_hand.begin(node, &nodes[0]);
-        by_hand.step(node, "INSERT INTO t VALUES (100)");
-        by_hand.order(node, "prepare").unwrap();
-    }
+    let add = |_| "INSERT INTO t VALUES (100)".to_string();
+    let by_hand = ByHand::prepared(session.change() + 1, &nodes, add);
     (nodes, cluster, by_hand)
 }
 
@@ -263,28 +225,22 @@ fn coordinators_that_are_killed_at_any_time_leave_all_or_nothing() {
         let nodes = nodes(2);
         let cluster = cluster(&nodes);
         cluster.session().unwrap().execute("CREATE TABLE t (n BIGINT)", &hash("n")).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("nodes");
-        std::fs::write(&file, format!("{}\n{}\n", nodes[0].place(), nodes[1].place())).unwrap();
-        let seed = fastrand::u64(..);
-        println!("seed {seed}");
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut rows = 0;
-        for _ in 0..12 {
-            let mut coordinator = Command::new(env!("CARGO_BIN_EXE_swingdb-cluster"))
-                .arg(&file)
-                .arg("INSERT INTO t SELECT * FROM generate_series(1, 5000)")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            std::thread::sleep(Duration::from_millis(random.u64(50..900)));
+        let program = Program::in_a_folder();
+        let list = program.list("nodes", &nodes.iter().map(Node::place).collect::<Vec<_>>());
+        let add = ["INSERT INTO t SELECT * FROM generate_series(1, 5000)"];
+        let mut rows = 10_000;
+        let mut rounds = Rounds::new([(); 2].map(|()| program.run(&list, &add)));
+        while let Some(round) = rounds.again() {
+            let mut coordinator = program.start(&list, &add);
+            std::thread::sleep(rounds.at());
+            let lived = coordinator.try_wait().unwrap().is_none();
             coordinator.kill().unwrap();
             coordinator.wait().unwrap();
             cluster.recover().unwrap();
             let now = count(&cluster).parse::<u32>().unwrap();
             assert!(now == rows || now == rows + 5000, "{rows} rows became {now}");
-            println!("{rows} rows became {now}");
+            println!("round {round}: {rows} rows became {now}; it was killed: {lived}");
+            rounds.note(now > rows);
             rows = now;
         }
     });

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use arrow_flight::Ticket;
 use arrow_flight::flight_service_client::FlightServiceClient;
+use common::by_hand::ByHand;
 use common::{Node, asked, cluster, nodes, with_room};
-use swingdb_cluster::changes::{Begin, Next, Step, Stepped, Which};
 use swingdb_cluster::client::{Client, Limits, VERSION_HEADER};
 use swingdb_cluster::wire::{Ask, version};
 use swingdb_cluster::{Cluster, Cut, Error, Options, Session};
@@ -156,31 +156,16 @@ fn snapshots_stay_as_long_as_their_session() {
 }
 
 /// Changes one node behind the cluster's back.
-fn alone(node: &Node, sql: &str) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let client = Client::new(None, Limits::default()).unwrap();
-    let database = common::DATABASE.to_string();
-    let (decider, decider_database) = (node.address.clone(), database.clone());
-    let (number, decides, joins) = (1, true, false);
-    let begin =
-        Begin { database: database.clone(), number, decider, decider_database, decides, joins };
-    runtime.block_on(async {
-        let () = client.act(&node.address, "begin", &begin).await.unwrap();
-        let step = Step::Statement { sql: sql.to_string(), parameters: Vec::new() };
-        let next = Next { database: database.clone(), number, step };
-        let _: Stepped = client.act(&node.address, "step", &next).await.unwrap();
-        let which = Which { database, number };
-        let () = client.act(&node.address, "prepare", &which).await.unwrap();
-        let () = client.act(&node.address, "commit", &which).await.unwrap();
-    });
+fn alone(node: &[Node], sql: &str) {
+    ByHand::committed(1, node, |_| sql.to_string());
 }
 
 #[test]
 fn a_table_that_one_node_lacks_is_no_table() {
     with_room(|| {
         let nodes = nodes(2);
-        alone(&nodes[0], "CREATE TABLE t AS SELECT 1 AS a");
-        alone(&nodes[1], "CREATE TABLE u AS SELECT 1 AS a");
+        alone(&nodes[..1], "CREATE TABLE t AS SELECT 1 AS a");
+        alone(&nodes[1..], "CREATE TABLE u AS SELECT 1 AS a");
         let session = cluster(&nodes).session().unwrap();
         let error = session.query("SELECT * FROM t").err().unwrap();
         let text = error.to_string();

@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use common::killed::Rounds;
 use common::{DATABASE, asked, with_room};
 use swingdb_cluster::client::{Client, Limits};
 use swingdb_cluster::{Cluster, Cut, Error, Options, Session};
@@ -339,22 +340,24 @@ fn a_statement_ends_in_time_though_a_node_is_cut_off() {
 fn changes_that_are_cut_off_at_any_time_are_all_or_nothing() {
     on_a_network(|| {
         let network = Network::new(3, &[]);
-        let (cluster, _) = network.filled(0);
-        let seed = fastrand::u64(..);
-        println!("seed {seed}");
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut rows = 0;
+        let (cluster, session) = network.filled(0);
+        let sql = "INSERT INTO t SELECT i, i % 7 FROM generate_series(1, 5000) s(i)";
+        let mut rounds = Rounds::new([(); 2].map(|()| {
+            let start = Instant::now();
+            session.query(sql).unwrap();
+            start.elapsed()
+        }));
+        let (mut rows, mut failed) = (10_000, 0);
         let mut kinds = std::collections::BTreeSet::new();
-        for round in 0..14 {
+        while let Some(round) = rounds.again() {
             let session = cluster.session().unwrap();
-            let nth = random.usize(0..3);
+            let nth = rounds.random().usize(0..3);
             let node = network.machines[nth].node();
-            // The whole change takes some 300 ms.
-            let cut = cut_later(&network, nth, Duration::from_millis(random.u64(0..500)));
-            let sql = "INSERT INTO t SELECT i, i % 7 FROM generate_series(1, 5000) s(i)";
+            let cut = cut_later(&network, nth, rounds.at());
             let done = session.query(sql).map(|_| ());
             cut.join().unwrap();
             if let Err(error) = &done {
+                failed += 1;
                 assert_eq!(named(error), Some(node.as_str()), "{error:?}");
                 let text = format!("{error:?}");
                 kinds.insert(text.split([' ', '{']).next().unwrap_or("").to_string());
@@ -371,11 +374,13 @@ fn changes_that_are_cut_off_at_any_time_are_all_or_nothing() {
                 }
                 Err(_) => assert_eq!(now, rows),
             }
+            rounds.note(now > rows);
             rows = now;
         }
-        println!("{kinds:?}");
-        assert!(!kinds.is_empty());
-        drop(cluster);
+        println!("{failed} changes ended with {kinds:?}");
+        assert!(failed > 0);
+        drop(rounds);
+        drop((session, cluster));
         network.until_idle();
     });
 }

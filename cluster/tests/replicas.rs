@@ -2,13 +2,13 @@
 
 mod common;
 
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{DATABASE, Node, asked, expected, nodes, with_room};
+use common::by_hand::ByHand;
+use common::killed::{Program, Rounds};
+use common::{Node, asked, expected, nodes, with_room};
 use swingdb::{Connection, Database};
-use swingdb_cluster::changes::{Begin, Next, Step, Stepped, Which};
-use swingdb_cluster::client::{Client, Limits};
+use swingdb_cluster::client::Limits;
 use swingdb_cluster::{Cluster, Cut, Error, Options, Session};
 
 fn hash(column: &str) -> Cut {
@@ -199,52 +199,6 @@ fn a_node_that_hangs_is_replaced_by_its_copy() {
     });
 }
 
-/// A coordinator that dies where the test wants.
-struct ByHand {
-    runtime: tokio::runtime::Runtime,
-    client: Client,
-    number: u64,
-}
-
-impl ByHand {
-    /// Brings a change that adds a row to each node up to prepared.
-    fn prepare(number: u64, nodes: &[Node]) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        let client = Client::new(None, Limits::default()).unwrap();
-        let by_hand = Self { runtime, client, number };
-        for (nth, node) in nodes.iter().enumerate() {
-            let database = DATABASE.to_string();
-            let begin = Begin {
-                database: database.clone(),
-                number,
-                decider: nodes[0].address.clone(),
-                decider_database: database.clone(),
-                decides: nth == 0,
-                joins: false,
-            };
-            let () = by_hand.ask(node, "begin", &begin);
-            let sql = "INSERT INTO lies VALUES (7777, 1, 'prepared')".to_string();
-            let step = Step::Statement { sql, parameters: Vec::new() };
-            let _: Stepped = by_hand.ask(node, "step", &Next { database, number, step });
-            by_hand.order(node, "prepare");
-        }
-        by_hand
-    }
-
-    fn ask<Q, A>(&self, node: &Node, kind: &str, question: &Q) -> A
-    where
-        Q: serde::Serialize + Sync,
-        A: serde::de::DeserializeOwned,
-    {
-        self.runtime.block_on(self.client.act(&node.address, kind, question)).unwrap()
-    }
-
-    fn order(&self, node: &Node, kind: &str) {
-        let which = Which { database: DATABASE.to_string(), number: self.number };
-        let () = self.ask(node, kind, &which);
-    }
-}
-
 #[test]
 fn what_a_copy_shows_is_never_taken_back() {
     with_room(|| {
@@ -253,13 +207,14 @@ fn what_a_copy_shows_is_never_taken_back() {
         let session = cluster.session().unwrap();
         fill(&session);
         let count = || asked(&cluster.session().unwrap(), "SELECT count(*) FROM lies")[0].join("");
-        let dead = ByHand::prepare(session.change() + 1, &nodes);
+        let add = |_| "INSERT INTO lies VALUES (7777, 1, 'prepared')".to_string();
+        let dead = ByHand::prepared(session.change() + 1, &nodes, add);
         assert_eq!(count(), "500");
         // Decided, and told to the first copy of each shard; the second of the second is away.
         nodes[3].kill();
-        dead.order(&nodes[0], "commit");
+        dead.order(&nodes[0], "commit").unwrap();
         assert_eq!(count(), "500");
-        dead.order(&nodes[2], "commit");
+        dead.order(&nodes[2], "commit").unwrap();
         assert_eq!(count(), "502");
         // It comes back with the state before, prepared; whoever reads brings it along.
         nodes[3].restart();
@@ -283,25 +238,17 @@ fn nodes_and_coordinators_that_are_killed_leave_all_or_nothing() {
         let mut nodes = nodes(4);
         let cluster = two_by_two(&nodes);
         cluster.session().unwrap().execute("CREATE TABLE t (n BIGINT)", &hash("n")).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("nodes");
-        let lines = list(&[&[&nodes[0], &nodes[1]], &[&nodes[2], &nodes[3]]]);
-        std::fs::write(&file, lines.join("\n")).unwrap();
-        let seed = fastrand::u64(..);
-        println!("seed {seed}");
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut rows = 0;
-        for round in 0..10 {
-            let mut coordinator = Command::new(env!("CARGO_BIN_EXE_swingdb-cluster"))
-                .arg(&file)
-                .arg("INSERT INTO t SELECT * FROM generate_series(1, 5000)")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            std::thread::sleep(Duration::from_millis(random.u64(50..1200)));
-            let lost = random.usize(0..4);
-            let kills_coordinator = random.bool();
+        let program = Program::in_a_folder();
+        let shards = list(&[&[&nodes[0], &nodes[1]], &[&nodes[2], &nodes[3]]]);
+        let shards = program.list("nodes", &shards);
+        let add = ["INSERT INTO t SELECT * FROM generate_series(1, 5000)"];
+        let mut rows = 10_000;
+        let mut rounds = Rounds::new([(); 2].map(|()| program.run(&shards, &add)));
+        while let Some(round) = rounds.again() {
+            let mut coordinator = program.start(&shards, &add);
+            std::thread::sleep(rounds.at());
+            let lost = rounds.random().usize(0..4);
+            let kills_coordinator = rounds.random().bool();
             nodes[lost].kill();
             if kills_coordinator {
                 coordinator.kill().unwrap();
@@ -319,6 +266,7 @@ fn nodes_and_coordinators_that_are_killed_leave_all_or_nothing() {
             let now = count();
             assert!(now == seen || now == rows + 5000, "{seen} rows became {now} of {rows}");
             println!("round {round}: {rows} rows became {seen}, {now}; node {lost} was lost");
+            rounds.note(now > rows);
             rows = now;
             for [first, second] in [[0, 1], [2, 3]] {
                 let sql = "SELECT count(*), sum(n) FROM t";
@@ -343,30 +291,8 @@ fn statements_that_would_tell_copies_apart_are_refused() {
         session.query("UPDATE t SET n = u.n FROM u WHERE t.k = u.k").unwrap();
         assert_eq!(asked(&session, "SELECT sum(n) FROM t"), [["5"]]);
         // Behind the cluster's back.
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        let client = Client::new(None, Limits::default()).unwrap();
-        let (number, database) = (session.change() + 1, DATABASE.to_string());
-        for (nth, node) in nodes.iter().enumerate() {
-            let begin = Begin {
-                database: database.clone(),
-                number,
-                decider: nodes[0].address.clone(),
-                decider_database: database.clone(),
-                decides: nth == 0,
-                joins: false,
-            };
-            let sql = format!("UPDATE t SET n = {nth} WHERE k = 2");
-            let step = Step::Statement { sql, parameters: Vec::new() };
-            let next = Next { database: database.clone(), number, step };
-            let which = Which { database: database.clone(), number };
-            runtime.block_on(async {
-                let () = client.act(&node.address, "begin", &begin).await.unwrap();
-                let _: Stepped = client.act(&node.address, "step", &next).await.unwrap();
-                for order in ["prepare", "commit"] {
-                    let () = client.act(&node.address, order, &which).await.unwrap();
-                }
-            });
-        }
+        let apart = |nth: usize| format!("UPDATE t SET n = {nth} WHERE k = 2");
+        ByHand::committed(session.change() + 1, &nodes, apart);
         session.refresh().unwrap();
         let error = failed(&session, "UPDATE t SET n = u.n FROM u WHERE t.k = u.k");
         assert!(error.to_string().contains("same rows"), "{error}");

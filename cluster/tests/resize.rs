@@ -2,10 +2,9 @@
 
 mod common;
 
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use common::killed::{Program, Rounds};
 use common::{Node, asked, cluster, expected, nodes, with_room};
 use swingdb::{Connection, Database};
 use swingdb_cluster::{Cluster, Cut, Error, Options, Session};
@@ -137,23 +136,21 @@ fn a_coordinator_that_is_killed_leaves_the_old_nodes_or_the_new() {
         let two = cluster(&all[..2]);
         let one = fill(&two.session().unwrap());
         let three = cluster(&all);
-        let folder = tempfile::tempdir().unwrap();
-        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
-        std::fs::write(&old, places(&[&all[0], &all[1]]).join("\n")).unwrap();
-        std::fs::write(&new, places(&[&all[0], &all[1], &all[2]]).join("\n")).unwrap();
+        let program = Program::in_a_folder();
+        let old = program.list("old", &places(&[&all[0], &all[1]]));
+        let new = program.list("new", &places(&[&all[0], &all[1], &all[2]]));
         let mut is_moved = false;
-        for round in 0..8 {
+        let mut rounds = Rounds::new(
+            [(&old, &new), (&new, &old)]
+                .map(|(from, to)| program.run(from, &["--resize", to.to_str().unwrap()])),
+        );
+        while let Some(round) = rounds.again() {
             let (from, to) = if is_moved { (&new, &old) } else { (&old, &new) };
-            let mut coordinator = Command::new(env!("CARGO_BIN_EXE_swingdb-cluster"))
-                .arg(from)
-                .arg("--resize")
-                .arg(to)
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            std::thread::sleep(Duration::from_millis(fastrand::u64(100..1500)));
+            let mut coordinator = program.start(from, &["--resize", to.to_str().unwrap()]);
+            std::thread::sleep(rounds.at());
             coordinator.kill().unwrap();
             coordinator.wait().unwrap();
+            let was_moved = is_moved;
             // All nodes of both lists are settled.
             three.recover().unwrap();
             let session = match two.session() {
@@ -168,6 +165,7 @@ fn a_coordinator_that_is_killed_leaves_the_old_nodes_or_the_new() {
                 Err(other) => panic!("{other}"),
             };
             println!("round {round}: on three nodes: {is_moved}");
+            rounds.note(is_moved != was_moved);
             same(&session, &one);
         }
     });

@@ -1,4 +1,4 @@
-//! TPC-H on 1, 2 and 4 nodes: the answers of one database that has all rows.
+//! TPC-H on 1, 2, 4 and 8 nodes: the answers of one database that has all rows.
 
 mod common;
 
@@ -93,4 +93,9 @@ fn two_nodes() {
 #[test]
 fn four_nodes() {
     with_room(|| same_answers(4));
+}
+
+#[test]
+fn eight_nodes() {
+    with_room(|| same_answers(8));
 }

@@ -168,3 +168,19 @@ def test_a_token_and_a_given_up_statement(writer: swingdb.Connection, tmp_path: 
                 cursor.fetchall()
             assert time.monotonic() - began < 15
             cursor.close()
+
+
+def test_ingestion_makes_temporary_tables(address: str) -> None:
+    rows = pa.table({"n": pa.array(range(100_000)), "s": [f"row {i}" for i in range(100_000)]})
+    with flight.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
+        assert cursor.adbc_ingest("mine", rows, temporary=True) == 100_000
+        assert cursor.adbc_ingest("mine", rows.slice(0, 10), mode="append", temporary=True) == 10
+        cursor.execute("SELECT count(*), sum(n), min(s) FROM mine")
+        assert cursor.fetchone() == (100_010, 4_999_950_045, "row 0")
+        with pytest.raises(flight.ProgrammingError, match="already"):
+            cursor.adbc_ingest("mine", rows, temporary=True)
+        cursor.adbc_ingest("mine", rows.slice(7, 1), mode="replace", temporary=True)
+        cursor.execute("SELECT n, s FROM mine")
+        assert cursor.fetchall() == [(7, "row 7")]
+        with pytest.raises(flight.Error, match="temporary"):
+            cursor.adbc_ingest("lasting", rows)

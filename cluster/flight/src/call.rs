@@ -215,7 +215,7 @@ impl Turn<'_> {
         self.call.session.snapshot.refresh().map_err(|error| of_database(&error))
     }
 
-    fn run(&mut self, sql: &str, values: &[Value]) -> Result<QueryResult, Status> {
+    pub(crate) fn run(&mut self, sql: &str, values: &[Value]) -> Result<QueryResult, Status> {
         let snapshot = &self.call.session.snapshot;
         let result = snapshot.run(sql, values);
         if !snapshot.in_transaction() {
@@ -225,7 +225,7 @@ impl Turn<'_> {
     }
 
     /// A statement names no transaction, or the one that is open.
-    fn check(&self, transaction: &[u8]) -> Result<(), Status> {
+    pub(crate) fn check(&self, transaction: &[u8]) -> Result<(), Status> {
         let open = *self.transaction;
         match transaction.is_empty() || open.is_some() && number_of(transaction) == open {
             true => Ok(()),

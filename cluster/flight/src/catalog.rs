@@ -162,7 +162,8 @@ pub fn sql_info() -> Result<&'static SqlInfoData, Status> {
             SqlSupportedTransaction::Transaction as i32,
         );
         info.append(SqlInfo::FlightSqlServerCancel, true);
-        info.append(SqlInfo::FlightSqlServerBulkIngestion, false);
+        info.append(SqlInfo::FlightSqlServerBulkIngestion, true);
+        info.append(SqlInfo::FlightSqlServerIngestTransactionsSupported, true);
         info.append(SqlInfo::SqlDdlCatalog, false);
         info.append(SqlInfo::SqlDdlSchema, false);
         info.append(SqlInfo::SqlDdlTable, false);

@@ -13,7 +13,9 @@
 //! | [`call`] | what runs statements: one starts at a time, and ends with its call |
 //! | [`rows`] | results as streams |
 //! | [`parameters`] | values for prepared statements |
+//! | [`ingest`] | rows of a client that become a temporary table |
 //! | [`catalog`] | what there is: catalogs, schemas, tables, and what the server can do |
+//! | [`keys`] | primary and foreign keys |
 //! | [`service`] | the calls of Flight SQL |
 //! | [`door`] | who may call |
 //! | [`status`] | errors as a client sees them |
@@ -23,6 +25,8 @@
 pub mod call;
 pub mod catalog;
 pub mod door;
+pub mod ingest;
+pub mod keys;
 pub mod listen;
 pub mod options;
 pub mod parameters;

@@ -80,8 +80,8 @@ fn bytes_of(value: &ScalarValue) -> usize {
     size_of::<Value>() + behind
 }
 
-/// The rows that a client sends.
-pub async fn rows_of(sent: PeekableFlightDataStream) -> Result<Parameters, Status> {
+/// The batches that a client sends.
+pub fn batches_of(sent: PeekableFlightDataStream) -> FlightRecordBatchStream {
     let sent = sent.map_err(|status| FlightError::Tonic(Box::new(status)));
     // A message may have a command only.
     let sent = sent.try_filter(|data| std::future::ready(!data.data_header.is_empty()));
@@ -91,7 +91,12 @@ pub async fn rows_of(sent: PeekableFlightDataStream) -> Result<Parameters, Statu
         let checked = checked.map_err(|status| FlightError::Tonic(Box::new(status)));
         std::future::ready(checked.map(|()| data))
     });
-    let mut batches = FlightRecordBatchStream::new_from_flight_data(sent);
+    FlightRecordBatchStream::new_from_flight_data(sent)
+}
+
+/// The values that a client sends.
+pub async fn rows_of(sent: PeekableFlightDataStream) -> Result<Parameters, Status> {
+    let mut batches = batches_of(sent);
     let mut parameters = Parameters::default();
     while let Some(batch) = batches.try_next().await? {
         parameters.add(&batch)?;
@@ -115,14 +120,16 @@ fn check(data: &FlightData, dictionaries: &mut usize) -> Result<(), Status> {
     let dictionary = dictionary.and_then(|dictionary| dictionary.data());
     let batch = message.header_as_record_batch().or(dictionary);
     match batch.is_some_and(|batch| batch.compression().is_some()) {
-        true => Err(Status::unimplemented("parameters are not taken in compressed batches")),
+        true => Err(Status::unimplemented("rows are not taken in compressed batches")),
         false => Ok(()),
     }
 }
 
 fn too_large() -> Status {
     let most = MAX_BYTES >> 20;
-    Status::resource_exhausted(format!("more than {most} MiB of parameters in one call"))
+    Status::resource_exhausted(format!(
+        "more than {most} MiB of parameters or dictionaries in one call"
+    ))
 }
 
 /// The columns that a client is to send; the type of one of which nothing is known is null.

@@ -12,10 +12,12 @@ use arrow_flight::sql::{
     ActionBeginTransactionRequest, ActionBeginTransactionResult, ActionCancelQueryRequest,
     ActionCancelQueryResult, ActionClosePreparedStatementRequest,
     ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult,
-    ActionEndTransactionRequest, Any, Command, CommandGetCatalogs, CommandGetDbSchemas,
+    ActionEndTransactionRequest, Any, Command, CommandGetCatalogs, CommandGetCrossReference,
+    CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys, CommandGetPrimaryKeys,
     CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables, CommandPreparedStatementQuery,
-    CommandPreparedStatementUpdate, CommandStatementQuery, CommandStatementUpdate,
-    DoPutPreparedStatementResult, EndTransaction, ProstMessageExt, SqlInfo, TicketStatementQuery,
+    CommandPreparedStatementUpdate, CommandStatementIngest, CommandStatementQuery,
+    CommandStatementUpdate, DoPutPreparedStatementResult, EndTransaction, ProstMessageExt, SqlInfo,
+    TicketStatementQuery,
 };
 use arrow_flight::{
     Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightDescriptor,
@@ -27,11 +29,13 @@ use swingdb::cutter::{Kind, Piece, words};
 use tonic::transport::server::TlsConnectInfo;
 use tonic::{Request, Response, Status};
 
-use crate::catalog;
+use crate::ingest::{Target, ingest};
+use crate::keys::AskedForeign;
 use crate::parameters::{expected, rows_of};
 use crate::rows::{Answer, ready};
 use crate::session::{Client, Prepared, Session, Started};
 use crate::status::of_arrow;
+use crate::{catalog, keys};
 
 /// The result of CancelQuery, whose names the library does not have.
 const CANCELLED: i32 = 1;
@@ -82,6 +86,14 @@ pub fn schema_bytes(schema: &Schema) -> Result<Bytes> {
     let options = IpcWriteOptions::default();
     let message: Result<IpcMessage, _> = SchemaAsIpc::new(schema, &options).try_into();
     message.map(|message| message.0).map_err(of_arrow)
+}
+
+async fn foreign_keys<T>(
+    asked: impl Into<AskedForeign>,
+    request: &Request<T>,
+) -> Result<Response<Answer>> {
+    let (session, asked) = (session(request).await?, asked.into());
+    answer(session.call(move |call| keys::foreign(call, &asked)).await?)
 }
 
 /// The one row of values that a query takes.
@@ -269,6 +281,16 @@ impl FlightSqlService for Service {
         session.call(move |call| call.change(&update.query, &[], &transaction)).await
     }
 
+    async fn do_put_statement_ingest(
+        &self,
+        asked: CommandStatementIngest,
+        request: Request<PeekableFlightDataStream>,
+    ) -> Result<i64> {
+        let target = Target::of(asked)?;
+        let session = session(&request).await?;
+        ingest(&session, target, request.into_inner()).await
+    }
+
     async fn do_action_begin_transaction(
         &self,
         _: ActionBeginTransactionRequest,
@@ -391,6 +413,71 @@ impl FlightSqlService for Service {
         _: Request<Ticket>,
     ) -> Result<Response<Answer>> {
         answer(catalog::table_types()?)
+    }
+
+    async fn get_flight_info_primary_keys(
+        &self,
+        asked: CommandGetPrimaryKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>> {
+        info(&asked, &keys::primary_schema(), request.into_inner())
+    }
+
+    async fn do_get_primary_keys(
+        &self,
+        asked: CommandGetPrimaryKeys,
+        request: Request<Ticket>,
+    ) -> Result<Response<Answer>> {
+        let session = session(&request).await?;
+        answer(session.call(move |call| keys::primary(call, asked)).await?)
+    }
+
+    async fn get_flight_info_exported_keys(
+        &self,
+        asked: CommandGetExportedKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>> {
+        info(&asked, &keys::foreign_schema(), request.into_inner())
+    }
+
+    async fn do_get_exported_keys(
+        &self,
+        asked: CommandGetExportedKeys,
+        request: Request<Ticket>,
+    ) -> Result<Response<Answer>> {
+        foreign_keys(asked, &request).await
+    }
+
+    async fn get_flight_info_imported_keys(
+        &self,
+        asked: CommandGetImportedKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>> {
+        info(&asked, &keys::foreign_schema(), request.into_inner())
+    }
+
+    async fn do_get_imported_keys(
+        &self,
+        asked: CommandGetImportedKeys,
+        request: Request<Ticket>,
+    ) -> Result<Response<Answer>> {
+        foreign_keys(asked, &request).await
+    }
+
+    async fn get_flight_info_cross_reference(
+        &self,
+        asked: CommandGetCrossReference,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>> {
+        info(&asked, &keys::foreign_schema(), request.into_inner())
+    }
+
+    async fn do_get_cross_reference(
+        &self,
+        asked: CommandGetCrossReference,
+        request: Request<Ticket>,
+    ) -> Result<Response<Answer>> {
+        foreign_keys(asked, &request).await
     }
 
     async fn get_flight_info_sql_info(

@@ -185,6 +185,11 @@ impl Session {
         })
     }
 
+    /// How long a client may read nothing, or send nothing.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.patience
+    }
+
     /// Whether its connection has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)

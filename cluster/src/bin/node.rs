@@ -7,10 +7,10 @@ use clap::Parser;
 use swingdb_cluster::client::{Client, Limits};
 use swingdb_cluster::node::Node;
 use swingdb_cluster::node::aside::Aside;
-use swingdb_cluster::node::listen::incoming;
 use swingdb_cluster::node::options::Options;
 use swingdb_cluster::node::service::{AskToken, Service};
 use swingdb_cluster::node::worker::worker;
+use swingdb_listen::incoming;
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::service::interceptor::InterceptedService;
@@ -82,7 +82,7 @@ async fn run(
         .http2_keepalive_timeout(Some(client.limits().silence / 2))
         .add_service(InterceptedService::new(flight, ask.clone()))
         .add_service(InterceptedService::new(Aside::new(plans, work.clone()), ask))
-        .serve_with_incoming(incoming(listener, options.max_connections as usize));
+        .serve_with_incoming(incoming(listener, options.max_connections as usize, || ()));
     tokio::select! {
         done = serve => done?,
         _ = term.recv() => {}

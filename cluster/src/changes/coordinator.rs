@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::future::{join_all, try_join_all};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -13,6 +14,7 @@ use crate::changes::{Begin, Next, Standing, Step, Stepped, Which};
 use crate::cluster::{Cluster, Place};
 use crate::error::{Error, Result};
 use crate::session::Session;
+use crate::wire::Budget;
 
 /// How long a step may take: it reads or writes rows.
 const STEP: Duration = Duration::from_secs(3600);
@@ -23,6 +25,8 @@ const DECIDER_TRIES: usize = 3;
 pub(crate) struct Transaction {
     pub(crate) cluster: Cluster,
     number: u64,
+    /// What its steps may hold in memory at each node.
+    budget: Mutex<Option<Budget>>,
 }
 
 impl Transaction {
@@ -77,7 +81,7 @@ impl Transaction {
             decides: nth == 0,
             joins: joining.contains(&nth),
         });
-        let open = Self { cluster: cluster.clone(), number };
+        let open = Self { cluster: cluster.clone(), number, budget: Mutex::default() };
         match begun {
             Ok(all) => {
                 let _: Vec<()> = all;
@@ -88,6 +92,17 @@ impl Transaction {
                 Err(error)
             }
         }
+    }
+
+    /// Limits the memory of the steps that follow to what the session has.
+    pub(crate) fn limit_to(&self, session: &Session) -> Result<()> {
+        *self.budget.lock() = session.budget()?;
+        Ok(())
+    }
+
+    fn next(&self, place: &Place, step: Step) -> Next {
+        let (database, budget) = (place.database.clone(), self.budget.lock().clone());
+        Next { database, number: self.number, step, budget }
     }
 
     fn which(&self, place: &Place) -> Which {
@@ -134,26 +149,27 @@ impl Transaction {
         Err(Error::InDoubt { change, node, message })
     }
 
-    /// A step with rows for each node, which are as many as the cluster has nodes; those without
-    /// rows have none to do.
+    /// A step with rows for each node, which are as many as the cluster has nodes; `None` for those
+    /// that have none to do.
     pub(crate) fn put(
         &self,
         step: &Step,
         schema: &SchemaRef,
-        batches: Vec<Vec<RecordBatch>>,
+        batches: Vec<Option<Vec<RecordBatch>>>,
     ) -> Result<Vec<Stepped>> {
         let cluster = self.cluster.clone();
-        let (step, schema, number) = (step.clone(), Arc::clone(schema), self.number);
+        let schema = Arc::clone(schema);
+        let next = cluster.places().iter().map(|place| self.next(place, step.clone()));
+        let next = next.collect::<Vec<_>>();
         self.cluster.wait(async move {
             let client = &cluster.inner.client;
-            let sent = cluster.places().iter().zip(batches).map(|(place, batches)| {
-                let (step, schema) = (step.clone(), Arc::clone(&schema));
-                let next = Next { database: place.database.clone(), number, step };
+            let sent = cluster.places().iter().zip(next).zip(batches);
+            let sent = sent.map(|((place, next), batches)| {
+                let schema = Arc::clone(&schema);
                 async move {
-                    // What is lent is needed also without rows.
-                    match batches.is_empty() && !matches!(next.step, Step::Lend { .. }) {
-                        true => Ok(Stepped::default()),
-                        false => client.put(&place.node, &next, schema, batches).await,
+                    match batches {
+                        None => Ok(Stepped::default()),
+                        Some(batches) => client.put(&place.node, &next, schema, batches).await,
                     }
                 }
             });
@@ -163,21 +179,22 @@ impl Transaction {
 
     /// A step of each node.
     pub(crate) fn step_each(&self, step: impl Fn(usize) -> Step) -> Result<Vec<Stepped>> {
-        self.cluster.ask_all("step", |nth, place| Next {
-            database: place.database.clone(),
-            number: self.number,
-            step: step(nth),
-        })
+        self.cluster.ask_all("step", |nth, place| self.next(place, step(nth)))
     }
 
-    /// A step of some nodes.
+    /// A step of some nodes, at the same time; what each of them has done.
     pub(crate) fn step_at(&self, nodes: &[usize], step: &Step) -> Result<Vec<Stepped>> {
-        let done = nodes.iter().map(|nth| {
-            let place = &self.cluster.places()[*nth];
-            let (database, number) = (place.database.clone(), self.number);
-            self.cluster.ask(place, "step", Next { database, number, step: step.clone() })
-        });
-        done.collect()
+        let next = |_, place: &Place| self.next(place, step.clone());
+        self.cluster.ask_some("step", nodes, next)?.into_iter().collect()
+    }
+
+    /// A step of some nodes, which are in order; what all nodes have done: the others, nothing.
+    pub(crate) fn step_among(&self, nodes: &[usize], step: &Step) -> Result<Vec<Stepped>> {
+        let mut all = vec![Stepped::default(); self.cluster.places().len()];
+        for (nth, done) in nodes.iter().zip(self.step_at(nodes, step)?) {
+            all[*nth] = done;
+        }
+        Ok(all)
     }
 
     /// A step of all nodes.
@@ -296,13 +313,28 @@ impl Cluster {
         Q: Serialize + Send + Sync + 'static,
         A: DeserializeOwned + Send + 'static,
     {
-        let places = self.places().iter().enumerate();
-        let questions = places.map(|(nth, place)| question(nth, place)).collect::<Vec<_>>();
+        let all = (0..self.places().len()).collect::<Vec<_>>();
+        self.ask_some(kind, &all, question)
+    }
+
+    /// Asks some nodes at the same time.
+    fn ask_some<Q, A>(
+        &self,
+        kind: &'static str,
+        nodes: &[usize],
+        question: impl Fn(usize, &Place) -> Q,
+    ) -> Result<Vec<Result<A>>>
+    where
+        Q: Serialize + Send + Sync + 'static,
+        A: DeserializeOwned + Send + 'static,
+    {
+        let asked = |nth: &usize| (*nth, question(*nth, &self.places()[*nth]));
+        let questions = nodes.iter().map(asked).collect::<Vec<_>>();
         let cluster = self.clone();
         self.wait(async move {
-            let asked = cluster.places().iter().zip(&questions).map(|(place, question)| {
-                let limit = limit(&cluster, kind);
-                cluster.inner.client.act_within(&place.node, kind, question, limit)
+            let asked = questions.iter().map(|(nth, question)| {
+                let (node, limit) = (&cluster.places()[*nth].node, limit(&cluster, kind));
+                cluster.inner.client.act_within(node, kind, question, limit)
             });
             Ok(join_all(asked).await)
         })

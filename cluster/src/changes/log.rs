@@ -19,12 +19,13 @@ use parking_lot::Mutex;
 use swingdb::{Connection, Database, QueryResult, Value};
 
 use crate::catalog::{self, Member};
-use crate::changes::{Begin, Standing, Step, Stepped};
+use crate::changes::{Begin, Next, Standing, Step, Stepped};
 use crate::cut::SCHEMA;
 use crate::error::{Error, Result};
 use crate::names::quoted;
 use crate::node::Hold;
-use crate::wire::{Bytes, value_of};
+use crate::node::budget::Budgets;
+use crate::wire::{Budget, Bytes, value_of};
 
 /// The name under which a transaction sees rows that arrived.
 const ROWS: &str = "__swingdb_cluster_rows";
@@ -32,6 +33,7 @@ const ROWS: &str = "__swingdb_cluster_rows";
 /// The databases that a node writes.
 pub struct Changes {
     writers: HashMap<String, Writer>,
+    budgets: Arc<Budgets>,
 }
 
 /// A database that the node owns.
@@ -51,6 +53,8 @@ struct Open {
     connection: Connection,
     steps: usize,
     is_prepared: bool,
+    /// The limit of memory that its connection has.
+    budget: Option<Budget>,
 }
 
 fn storage(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
@@ -59,7 +63,7 @@ fn storage(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
 
 impl Changes {
     /// Opens databases to write, and takes up what was prepared when the node ended.
-    pub fn open(home: Option<&Path>, names: &[String]) -> Result<Self> {
+    pub fn open(home: Option<&Path>, names: &[String], budgets: Arc<Budgets>) -> Result<Self> {
         let mut writers = HashMap::new();
         for name in names {
             let database = match home {
@@ -80,7 +84,7 @@ impl Changes {
             writer.take_up()?;
             writers.insert(name.clone(), writer);
         }
-        Ok(Self { writers })
+        Ok(Self { writers, budgets })
     }
 
     fn writer(&self, database: &str) -> Result<&Writer> {
@@ -108,8 +112,8 @@ impl Changes {
     }
 
     /// Carries out a step; the number of rows that changed.
-    pub fn step(&self, database: &str, number: u64, step: &Step, rows: Rows) -> Result<Stepped> {
-        self.writer(database)?.step(number, step, rows)
+    pub fn step(&self, next: &Next, rows: Rows) -> Result<Stepped> {
+        self.writer(&next.database)?.step(next, rows, &self.budgets)
     }
 
     /// Makes sure that the change can be committed, whatever happens.
@@ -216,7 +220,8 @@ impl Writer {
             steps += 1;
         }
         note(&connection, begin.number)?;
-        *self.open.lock() = Some(Open { begin, connection, steps, is_prepared: true });
+        *self.open.lock() =
+            Some(Open { begin, connection, steps, is_prepared: true, budget: None });
         Ok(())
     }
 
@@ -259,15 +264,24 @@ impl Writer {
         fs::create_dir_all(&self.log).map_err(storage(&self.log))?;
         write(&self.log.join("begin.json"), &json(begin)?)?;
         connection.begin()?;
-        *open = Some(Open { begin: begin.clone(), connection, steps: 0, is_prepared: false });
+        let begin = begin.clone();
+        *open = Some(Open { begin, connection, steps: 0, is_prepared: false, budget: None });
         Ok(())
     }
 
-    fn step(&self, number: u64, step: &Step, rows: Rows) -> Result<Stepped> {
+    fn step(&self, next: &Next, rows: Rows, budgets: &Budgets) -> Result<Stepped> {
+        let (number, step) = (next.number, &next.step);
         let mut open = self.open.lock();
         let open = opened(&mut open, number)?;
         if open.is_prepared {
             return Err(Error::Unsupported(format!("steps of change {number}: it is prepared")));
+        }
+        if open.budget != next.budget {
+            open.connection.configure_engine(|state| {
+                *state = budgets.limited(state, next.budget.as_ref())?;
+                Ok(())
+            })?;
+            open.budget.clone_from(&next.budget);
         }
         if let Some((schema, batches)) = &rows {
             self.write_rows(open.steps, schema, batches)?;

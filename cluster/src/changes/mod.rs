@@ -21,6 +21,7 @@ pub mod coordinator;
 pub mod lend;
 pub mod log;
 pub mod merge;
+pub(crate) mod narrow;
 pub mod resize;
 pub mod statement;
 pub(crate) mod steps;
@@ -28,7 +29,7 @@ pub(crate) mod steps;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Member;
-use crate::wire::Bytes;
+use crate::wire::{Budget, Bytes};
 
 /// What a coordinator asks of a node's transaction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -111,6 +112,9 @@ pub struct Next {
     pub number: u64,
     /// The step.
     pub step: Step,
+    /// The session's limit of memory; `None`: the node's.
+    #[serde(default)]
+    pub budget: Option<Budget>,
 }
 
 /// A question about a change, or an order.

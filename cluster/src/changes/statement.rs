@@ -218,6 +218,11 @@ impl Change {
         }
     }
 
+    /// Whether it makes or drops its table.
+    pub fn defines_table(&self) -> bool {
+        matches!(self, Self::Create { .. } | Self::Drop { .. })
+    }
+
     /// The change that a statement makes; `None` of one that only reads, or changes the session.
     pub fn of(sql: &str, cut: &Cut) -> Result<Option<Self>> {
         let mut reader = Reader::of(sql);

@@ -11,6 +11,7 @@ use swingdb::{ScalarValue, Value, field_type};
 use crate::changes::coordinator::Transaction;
 use crate::changes::lend::lend;
 use crate::changes::merge::{Merge, SOURCE};
+use crate::changes::narrow::places_of_rows;
 use crate::changes::statement::{Change, VOLATILE};
 use crate::changes::{Step, Stepped};
 use crate::cluster::Cluster;
@@ -224,6 +225,7 @@ impl Transaction {
         parameters: &[Value],
     ) -> Result<Changed> {
         check(session, change)?;
+        self.limit_to(session)?;
         match change {
             Change::Define { sql } => {
                 self.step(&statement(sql))?;
@@ -293,7 +295,8 @@ impl Transaction {
         ))
     }
 
-    /// UPDATE, DELETE: each node changes its own rows, and reads what is lent.
+    /// UPDATE, DELETE: each node that can have such rows changes its own, and reads what is lent.
+    /// The others have nothing to do in this statement, and commit with all.
     fn rows(
         &self,
         session: &Session,
@@ -306,23 +309,24 @@ impl Transaction {
         if !lending.queries.is_empty() && !parameters.is_empty() {
             return refused("parameters of UPDATE and DELETE with subqueries".to_string());
         }
+        let nodes = places_of_rows(session, known, sql, parameters)?;
         for (name, query) in &lending.queries {
-            self.lend(session, name, query)?;
+            self.lend(session, &nodes, name, query)?;
         }
         let values = parameters.iter().map(|value| value_bytes(&value.to_scalar()));
         let values = values.collect::<Result<Vec<_>, _>>().map_err(Error::Unsupported)?;
         let step = Step::Statement { sql: lending.sql, parameters: values };
         let mut changed = Changed::default();
-        changed.add(&self.cluster, self.step(&step)?, &known.cut)?;
+        changed.add(&self.cluster, self.step_among(&nodes, &step)?, &known.cut)?;
         // Rows that are changed by others may have the choice among several.
         let has_others = words(&sql[behind..])
             .any(|word| ["from", "using", "select"].contains(&word.text.to_lowercase().as_str()));
         if has_others {
-            self.check_copies(table, known)?;
+            self.check_copies(table, known, &nodes)?;
         }
         if !lending.queries.is_empty() {
             let names = lending.queries.into_iter().map(|(name, _)| name).collect();
-            self.step(&Step::TakeBack { names })?;
+            self.step_at(&nodes, &Step::TakeBack { names })?;
         }
         Ok(changed)
     }
@@ -341,22 +345,24 @@ impl Transaction {
         check_macros(session, &merge.on)?;
         let bounds = session.bounds(known)?;
         let (schema, rows) = merge.source_rows(session, known, &bounds)?;
-        let rows = rows.into_iter().cycle().take(self.cluster.places().len()).collect();
+        let all = (0..self.cluster.places().len()).collect::<Vec<_>>();
+        // Also nodes without rows of the source: they may have rows that no source matches.
+        let rows = rows.into_iter().map(Some).cycle().take(all.len()).collect();
         self.put(&Step::Lend { name: SOURCE.to_string() }, &schema, rows)?;
         let done = self.step(&statement(&merge.statement()))?;
         self.step(&Step::TakeBack { names: vec![SOURCE.to_string()] })?;
         let mut changed = Changed::default();
         changed.add(&self.cluster, done, &known.cut)?;
-        self.check_copies(&merge.table, known)?;
+        self.check_copies(&merge.table, known, &all)?;
         Ok(changed)
     }
 
-    /// Refuses a change after which nodes that have the same rows of a table would not: a join may
-    /// have found several rows for one, and each node may have taken another of them.
-    fn check_copies(&self, table: &str, known: &Known) -> Result<()> {
+    /// Refuses a change of some nodes after which those that have the same rows of a table would
+    /// not: a join may have found several rows for one, and each node may have taken another of
+    /// them. With a node, all copies of its shard are among them.
+    fn check_copies(&self, table: &str, known: &Known, nodes: &[usize]) -> Result<()> {
         let alike = if known.cut == Cut::Replicated { 1 } else { self.cluster.shards() };
-        let all = 0..self.cluster.places().len();
-        if alike == all.len() {
+        if alike == self.cluster.places().len() {
             return Ok(());
         }
         let columns = known.schema.fields().iter().map(|field| quoted(field.name()));
@@ -367,15 +373,15 @@ impl Transaction {
              sum(h // 4294967296)::VARCHAR FROM (SELECT hash({columns}) AS h FROM {})",
             quoted(table)
         );
-        let done = self.step(&statement(&sums))?;
-        match all.into_iter().find(|nth| done[*nth].returned != done[nth % alike].returned) {
-            Some(nth) => Err(differ(&self.cluster, nth % alike, nth)),
+        let done = self.step_among(nodes, &statement(&sums))?;
+        match nodes.iter().find(|nth| done[**nth].returned != done[**nth % alike].returned) {
+            Some(nth) => Err(differ(&self.cluster, nth % alike, *nth)),
             None => Ok(()),
         }
     }
 
-    /// Sends the rows of a query to all nodes.
-    fn lend(&self, session: &Session, name: &str, query: &str) -> Result<()> {
+    /// Sends the rows of a query to some nodes.
+    fn lend(&self, session: &Session, nodes: &[usize], name: &str, query: &str) -> Result<()> {
         let rows = session.query(query)?;
         let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
         let (mut batches, mut count) = (Vec::new(), 0);
@@ -390,7 +396,8 @@ impl Transaction {
             }
             batches.push(batch);
         }
-        let all = vec![batches; self.cluster.places().len()];
+        let mut all = vec![None; self.cluster.places().len()];
+        nodes.iter().for_each(|nth| all[*nth] = Some(batches.clone()));
         self.put(&Step::Lend { name: name.to_string() }, &schema, all)?;
         Ok(())
     }
@@ -475,7 +482,8 @@ impl Transaction {
         held.resize(targets.len(), 0);
         let mut waiting = vec![Vec::new(); nodes];
         let send = |waiting: &mut Vec<Vec<RecordBatch>>, changed: &mut Changed| -> Result<()> {
-            let all = std::mem::replace(waiting, vec![Vec::new(); nodes]);
+            let all = std::mem::replace(waiting, vec![Vec::new(); nodes]).into_iter();
+            let all = all.map(|batches| (!batches.is_empty()).then_some(batches)).collect();
             changed.add(&self.cluster, self.put(step, schema, all)?, &known.cut)
         };
         let mut count = 0;

@@ -5,7 +5,7 @@
 //! snapshots of this node by their numbers, and those of other nodes over the network.
 
 pub mod aside;
-pub mod listen;
+pub mod budget;
 pub mod options;
 pub mod service;
 pub mod worker;
@@ -22,6 +22,7 @@ use swingdb::{Connection, Database};
 use crate::catalog;
 use crate::changes::log::Changes;
 use crate::error::{Error, Result};
+use crate::node::budget::Budgets;
 use crate::wire::{self, Contents, Held, HeldTable, schema_bytes, statistics_bytes};
 
 /// The state of a node's process.
@@ -36,6 +37,8 @@ pub struct Node {
     current: Mutex<HashMap<String, Current>>,
     /// The databases that this node writes, and what is prepared in them.
     pub changes: Changes,
+    /// The limits of memory of sessions.
+    pub budgets: Arc<Budgets>,
 }
 
 /// A snapshot that somebody has.
@@ -70,9 +73,10 @@ impl Node {
     pub fn new(home: Option<PathBuf>, token: Option<String>, writes: &[String]) -> Result<Self> {
         let process = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
         let (holds, next) = (Mutex::default(), AtomicU64::new(1));
-        let changes = Changes::open(home.as_deref(), writes)?;
+        let budgets = Arc::new(Budgets::default());
+        let changes = Changes::open(home.as_deref(), writes, Arc::clone(&budgets))?;
         let current = Mutex::default();
-        Ok(Self { process, home, token, holds, next, current, changes })
+        Ok(Self { process, home, token, holds, next, current, changes, budgets })
     }
 
     /// The secret that this node asks for, and shows to other nodes.

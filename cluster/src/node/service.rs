@@ -199,9 +199,8 @@ impl FlightService for Service {
                 answer(&self.aside(move |node| node.changes.begin(&begin)).await?)?
             }
             "step" => {
-                let Next { database, number, step } = read(&body)?;
-                let done =
-                    move |node: &Arc<Node>| node.changes.step(&database, number, &step, None);
+                let next = read::<Next>(&body)?;
+                let done = move |node: &Arc<Node>| node.changes.step(&next, None);
                 answer(&self.aside(done).await?)?
             }
             "prepare" | "commit" | "abort" | "finish" => {
@@ -238,7 +237,7 @@ impl FlightService for Service {
             Some(Err(error)) => return Err(error.clone()),
             None => return Err(Status::invalid_argument("rows without anything")),
         };
-        let Next { database, number, step } = read(&said)?;
+        let next = read::<Next>(&said)?;
         let mut rows = FlightRecordBatchStream::new_from_flight_data(
             stream.map_err(|status| FlightError::Tonic(Box::new(status))),
         );
@@ -251,9 +250,7 @@ impl FlightService for Service {
         }
         let schema = rows.schema().cloned();
         let schema = schema.ok_or_else(|| Status::invalid_argument("rows without columns"))?;
-        let work = move |node: &Arc<Node>| {
-            node.changes.step(&database, number, &step, Some((schema, batches)))
-        };
+        let work = move |node: &Arc<Node>| node.changes.step(&next, Some((schema, batches)));
         let app_metadata = answer(&self.aside(work).await?)?.into();
         Ok(Response::new(stream::iter([Ok(PutResult { app_metadata })]).boxed()))
     }

@@ -1,80 +1,22 @@
 //! Parts of plans that run at a node: the sessions in which they do, and what they read.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result};
-use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::{DistributedExt, Worker, WorkerQueryContext};
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
-use parking_lot::Mutex;
 use swingdb_functions::bounded::MemoryLeft;
 
 use crate::client::Client;
-use crate::functions::ByName;
 use crate::local_shuffle::LocalShuffle;
 use crate::node::Node;
 use crate::scan::{LocalNode, Reach, ShardScan};
+use crate::settings::SessionSettings;
 use crate::wire::version;
-
-/// The settings of a session that parts of its plans need wherever they run; a statement has its
-/// own.
-#[derive(Clone, Debug, Default)]
-pub struct SessionSettings {
-    /// The time zone.
-    pub time_zone: String,
-    /// What the statement's plans have of functions that carry something. The planner adds to
-    /// them; what runs the plan reads them.
-    pub functions: Arc<Mutex<ByName>>,
-}
-
-impl ExtensionOptions for SessionSettings {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn cloned(&self) -> Box<dyn ExtensionOptions> {
-        Box::new(self.clone())
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        match key {
-            "time_zone" => self.time_zone = value.to_string(),
-            "functions" => {
-                let read = serde_json::from_str(value);
-                let read = read.map_err(|error| DataFusionError::External(Box::new(error)))?;
-                self.functions = Arc::new(Mutex::new(read));
-            }
-            other => {
-                let message = format!("there is no setting {other} of a cluster");
-                return Err(DataFusionError::Configuration(message));
-            }
-        }
-        Ok(())
-    }
-
-    fn entries(&self) -> Vec<ConfigEntry> {
-        let functions = serde_json::to_string(&*self.functions.lock()).unwrap_or_default();
-        let entry = |key: &str, value: String| ConfigEntry {
-            key: key.to_string(),
-            value: Some(value),
-            description: "",
-        };
-        vec![entry("time_zone", self.time_zone.clone()), entry("functions", functions)]
-    }
-}
-
-impl ConfigExtension for SessionSettings {
-    const PREFIX: &'static str = "swingdb_session";
-}
 
 /// The first byte of a [`ShardScan`].
 const SCAN: u8 = 1;
@@ -147,12 +89,15 @@ fn session(context: WorkerQueryContext, node: Arc<Node>, client: Client) -> Resu
         .with_aggregate_functions(base.aggregate_functions().values().cloned().collect())
         .with_window_functions(base.window_functions().values().cloned().collect())
         .with_higher_order_functions(base.higher_order_functions().values().cloned().collect());
-    let environment = Arc::clone(base.runtime_env());
     let config = builder.config().get_or_insert_default();
-    config.set_extension(Arc::new(LocalNode(node)));
     config.set_extension(Arc::new(Reach(client)));
     let settings = config.options().extensions.get::<SessionSettings>();
     let settings = settings.cloned().unwrap_or_default();
+    let environment = match &settings.budget {
+        Some(budget) => node.budgets.environment(budget)?,
+        None => Arc::clone(base.runtime_env()),
+    };
+    config.set_extension(Arc::new(LocalNode(node)));
     let time_zone = Some(settings.time_zone).filter(|zone| !zone.is_empty());
     let shared = base.config().options();
     let options = config.options_mut();

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod by_hand;
+pub mod killed;
+
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -83,6 +86,14 @@ impl Node {
     pub fn signal(&self, signal: &str) {
         let done = Command::new("kill").args([signal, &self.id().to_string()]).status().unwrap();
         assert!(done.success());
+    }
+
+    /// How many steps of the change that is open the node has carried out.
+    pub fn steps(&self) -> usize {
+        let mut log = self.home.clone().into_os_string();
+        log.push("-cluster");
+        let step = |nth: &usize| PathBuf::from(&log).join(DATABASE).join(format!("{nth}.json"));
+        (0..).take_while(|nth| step(nth).exists()).count()
     }
 
     /// A session on what this node alone has.

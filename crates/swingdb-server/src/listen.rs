@@ -13,7 +13,7 @@ use crate::shared::Shared;
 
 /// The most connections that are open beside those of sessions: clients that have not shown their
 /// token yet, and requests to cancel. Further ones are closed at once.
-const SPARE: usize = 64;
+pub const SPARE: usize = 64;
 /// What is said when a connection panics.
 const DEFECT: &str = "swingdb-server: a connection was ended by a defect of the server";
 

@@ -8,8 +8,12 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
+use swingdb_common::value::Value;
 use swingdb_sql::planner::Planner;
+use swingdb_sql::text::parameters::Params;
 
 use crate::connection::Connection;
 
@@ -46,5 +50,15 @@ impl Connection {
     pub fn table_provider(&self, schema: &str, table: &str) -> Result<Arc<dyn TableProvider>> {
         let (view, engine) = (self.session().view()?, self.session().engine()?);
         Planner::new(&view, &engine).provider(&TableReference::partial(schema, table))
+    }
+
+    /// The optimized plan of a query whose parameters are numbered, with values in their places.
+    /// Nothing runs.
+    #[doc(hidden)]
+    pub fn optimized_plan(&self, mut query: Statement, values: &[Value]) -> Result<LogicalPlan> {
+        let (view, engine) = (self.session().view()?, self.session().engine()?);
+        let planner = Planner::new(&view, &engine).with_params(&Params::positional(values));
+        planner.prepare(&mut query)?;
+        Ok(engine.optimize(&planner.plan(query)?)?)
     }
 }

@@ -277,17 +277,19 @@ impl<'a> Resolver<'a> {
         (databases, schema)
     }
 
-    /// The same of a table that tells of others: `pg_catalog.pg_class.relname`.
+    /// The same of a table that tells of others, `pg_catalog.pg_class.relname`, and of a registered
+    /// one where these are found in `main`.
     fn place_of_described(&self, reference: &TableReference) -> Option<(Vec<String>, String)> {
         let view = self.planner.view();
-        match view.find(reference) {
+        let schema = match view.find(reference) {
             Ok(Some(Found::System(_) | Found::Information(_))) => {
-                let databases = [view.main.name.clone(), CATALOG.to_string()].into_iter();
-                let databases = databases.chain(view.database_name.clone()).collect();
-                Some((databases, reference.schema().unwrap_or(PG_CATALOG).to_string()))
+                reference.schema().unwrap_or(PG_CATALOG)
             }
-            _ => None,
-        }
+            Ok(Some(Found::Registered(_))) if view.registered_in_main => SCHEMA,
+            _ => return None,
+        };
+        let databases = [view.main.name.clone(), CATALOG.to_string()].into_iter();
+        Some((databases.chain(view.database_name.clone()).collect(), schema.to_string()))
     }
 
     /// A name of several parts.

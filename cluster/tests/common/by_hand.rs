@@ -1,0 +1,78 @@
+//! A coordinator that does what a test says, step by step, and dies where the test wants:
+//! [`ByHand`].
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use swingdb_cluster::Error;
+use swingdb_cluster::changes::{Begin, Next, Standing, Step, Stepped, Which};
+use swingdb_cluster::client::{Client, Limits};
+
+use super::{DATABASE, Node};
+
+/// See the [module documentation](self).
+pub struct ByHand {
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+    number: u64,
+}
+
+impl ByHand {
+    /// What makes the change of a number.
+    pub fn new(number: u64) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let client = Client::new(None, Limits::default()).unwrap();
+        Self { runtime, client, number }
+    }
+
+    /// A change of a statement at each node, up to prepared; the first node decides.
+    pub fn prepared(number: u64, nodes: &[Node], sql: impl Fn(usize) -> String) -> Self {
+        let by_hand = Self::new(number);
+        for (nth, node) in nodes.iter().enumerate() {
+            by_hand.begin(node, &nodes[0]);
+            by_hand.step(node, &sql(nth));
+            by_hand.order(node, "prepare").unwrap();
+        }
+        by_hand
+    }
+
+    /// A change of a statement at each node, which nobody has coordinated.
+    pub fn committed(number: u64, nodes: &[Node], sql: impl Fn(usize) -> String) {
+        let by_hand = Self::prepared(number, nodes, sql);
+        nodes.iter().for_each(|node| by_hand.order(node, "commit").unwrap());
+    }
+
+    pub fn begin(&self, node: &Node, decider: &Node) {
+        let database = DATABASE.to_string();
+        let begin = Begin {
+            database: database.clone(),
+            number: self.number,
+            decider: decider.address.clone(),
+            decider_database: database,
+            decides: node.address == decider.address,
+            joins: false,
+        };
+        let () = self.ask(node, "begin", &begin).unwrap();
+    }
+
+    pub fn step(&self, node: &Node, sql: &str) {
+        let step = Step::Statement { sql: sql.to_string(), parameters: Vec::new() };
+        let (database, number, budget) = (DATABASE.to_string(), self.number, None);
+        let _: Stepped = self.ask(node, "step", &Next { database, number, step, budget }).unwrap();
+    }
+
+    pub fn order(&self, node: &Node, kind: &str) -> Result<(), Error> {
+        self.ask(node, kind, &Which { database: DATABASE.to_string(), number: self.number })
+    }
+
+    pub fn standing(&self, node: &Node) -> Standing {
+        self.ask(node, "standing", &DATABASE.to_string()).unwrap()
+    }
+
+    fn ask<Q, A>(&self, node: &Node, kind: &str, question: &Q) -> Result<A, Error>
+    where
+        Q: Serialize + Sync,
+        A: DeserializeOwned,
+    {
+        self.runtime.block_on(self.client.act(&node.address, kind, question))
+    }
+}

@@ -1,0 +1,127 @@
+//! `SET memory_limit` of a session holds at each node for all that runs there for it.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Node, asked, cluster, nodes, with_room};
+use swingdb_cluster::{Cut, Error, Session};
+
+/// A join whose rows are where they are needed: nodes hold one side, and the coordinator nothing.
+const JOIN: &str = "SELECT a.n, b.s FROM t a JOIN t b ON a.n = b.n";
+
+fn filled(count: usize) -> (Vec<Node>, Session) {
+    let nodes = nodes(count);
+    let session = cluster(&nodes).session().unwrap();
+    let sql = "CREATE TABLE t AS SELECT i AS n, 'row number ' || i AS s \
+               FROM generate_series(1, 100000) q(i)";
+    session.execute(sql, &Cut::Hash { column: "n".to_string() }).unwrap();
+    (nodes, session)
+}
+
+/// The rows of a statement, counted as they come.
+fn read(session: &Session, sql: &str) -> Result<usize, Error> {
+    let rows = session.query(sql)?;
+    rows.map(|batch| batch.map(|batch| batch.num_rows())).sum()
+}
+
+fn set(session: &Session, bytes: u64) {
+    session.query(&format!("SET memory_limit = '{bytes}'")).unwrap();
+}
+
+/// The node that is out of memory.
+fn short(error: &Error) -> &str {
+    match error {
+        Error::NodeFailed { node, message } if message.contains("out of memory") => node,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The least power of two that is enough.
+fn enough(session: &Session, sql: &str, nodes: &[Node]) -> u64 {
+    for shift in 18..30 {
+        set(session, 1 << shift);
+        match read(session, sql) {
+            Ok(rows) => {
+                assert!(shift > 18 && rows == 100_000, "{rows} rows with {} bytes", 1 << shift);
+                return 1 << shift;
+            }
+            Err(error) => {
+                let node = short(&error);
+                assert!(nodes.iter().any(|one| one.address == node), "{error}");
+            }
+        }
+    }
+    panic!("nothing is enough");
+}
+
+#[test]
+fn a_statement_that_needs_more_fails_and_names_the_node() {
+    with_room(|| {
+        let (nodes, session) = filled(2);
+        let other = cluster(&nodes).session().unwrap();
+        let least = enough(&session, JOIN, &nodes);
+        println!("{least} bytes are enough");
+        set(&session, least / 2);
+        short(&read(&session, JOIN).unwrap_err());
+        // Other sessions have limits of their own, and what has failed leaves nothing.
+        assert_eq!(read(&other, JOIN).unwrap(), 100_000);
+        set(&session, least);
+        assert_eq!(read(&session, JOIN).unwrap(), 100_000);
+        set(&session, least / 2);
+        session.query("RESET memory_limit").unwrap();
+        assert_eq!(read(&session, JOIN).unwrap(), 100_000);
+    });
+}
+
+#[test]
+fn statements_that_run_together_share_the_limit() {
+    with_room(|| {
+        let (nodes, session) = filled(2);
+        set(&session, enough(&session, JOIN, &nodes));
+        let mut first = session.query(JOIN).unwrap();
+        let some = first.next().unwrap().unwrap().num_rows();
+        // Each that is not read on keeps what it holds.
+        let mut others = Vec::new();
+        let error = loop {
+            assert!(others.len() < 8, "so many statements at a time");
+            let other = session.query(JOIN).and_then(|mut rows| {
+                rows.next().transpose()?;
+                Ok(rows)
+            });
+            match other {
+                Ok(rows) => others.push(rows),
+                Err(error) => break error,
+            }
+        };
+        short(&error);
+        // The first goes on.
+        let rest = first.by_ref().map(|batch| batch.unwrap().num_rows()).sum::<usize>();
+        assert_eq!(some + rest, 100_000);
+        drop((first, others));
+        let until = Instant::now() + Duration::from_secs(20);
+        while let Err(error) = read(&session, JOIN) {
+            assert!(Instant::now() < until, "{error}");
+        }
+    });
+}
+
+#[test]
+fn changes_at_nodes_have_the_limit_too() {
+    with_room(|| {
+        let (nodes, session) = filled(2);
+        let update = "UPDATE t SET s = s || ' and a text that is longer'";
+        set(&session, 1 << 16);
+        let error = session.query(update).err().unwrap();
+        let node = short(&error).to_string();
+        assert!(nodes.iter().any(|one| one.address == node), "{error}");
+        let long = "SELECT count(*) FROM t WHERE s LIKE '%longer'";
+        assert_eq!(asked(&session, long), [["0"]]);
+        // It can be set inside of a transaction.
+        session.query("BEGIN").unwrap();
+        session.query("RESET memory_limit").unwrap();
+        session.query(update).unwrap();
+        session.query("COMMIT").unwrap();
+        assert_eq!(asked(&session, long), [["100000"]]);
+    });
+}
