@@ -507,7 +507,7 @@ mod tests {
             std::thread::scope(|threads| {
                 threads.spawn(|| assert!(may_start().is_ok() && !ends(&session.start(None))));
                 let as_here = || assert!(may_start().is_err() && ends(&session.start(None)));
-                threads.spawn(|| carried.run(as_here));
+                threads.spawn(move || carried.run(as_here));
             });
         });
         assert!(may_start().is_ok() && !ends(&session.start(None)));
