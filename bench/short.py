@@ -64,6 +64,12 @@ def jobs(con: Any) -> dict[str, Callable[[int], object]]:
         "update by key, parameters": lambda n: change(
             "UPDATE t SET price = ? WHERE id = ?", [n, key(n)]
         ),
+        "update by key, text": lambda n: change(
+            f"UPDATE t SET price = {n}.5 WHERE id = {key(n)}", []
+        ),
+        "insert, text": lambda _: change(
+            f"INSERT INTO t VALUES ({next(inserted)}, 0.5, 'new')", []
+        ),
         "insert, parameters": lambda _: change(
             "INSERT INTO t VALUES (?, ?, ?)", [next(inserted), 0.5, "new"]
         ),

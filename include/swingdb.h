@@ -131,8 +131,8 @@ int swingdb_refresh(const swingdb_database *database, int *newer);
 int swingdb_checkpoint(const swingdb_database *database, const char *directory);
 
 /* Ends the use of a database and gives the handle back, whatever it returns; NULL does nothing.
- * Its sessions get SWINGDB_E_CLOSED, and have to be given back too. A named database stays in
- * memory. */
+ * Its sessions still read the last state; what changes something gets SWINGDB_E_CLOSED. They have
+ * to be given back too. A named database stays in memory. */
 int swingdb_close(swingdb_database *database);
 
 /* Removes a database from memory; its store stays. */

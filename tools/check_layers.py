@@ -182,7 +182,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
 # are mended.
 CYCLES: dict[str, int] = {
     "swing-capi": 4,
-    "swing-heap": 13,
+    "swing-heap": 5,
     "swing-malloc": 2,
     "swing-tier": 6,
 }

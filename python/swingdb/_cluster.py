@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from . import errors
 from ._convert import import_optional
+from ._local import Local
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -254,10 +255,12 @@ class ClusterResult:
         return rows[0] if rows else None
 
 
-class Cluster:
+class Cluster(Local):
     """A session on a cluster; see :func:`cluster`. Threads may share it: statements follow each
     other.
     """
+
+    _instead = "open another with swingdb.cluster(...), or send rows (.arrow(), .fetchall())"
 
     def __init__(
         self,

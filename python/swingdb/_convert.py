@@ -245,6 +245,13 @@ def _from_columns(columns: Mapping[Any, Any], *, nan_is_null: bool = False) -> _
             prepared.append((str(name), *_numpy_column(_tensor(values), nan_is_null=False)))
         elif isinstance(values, (list, tuple)):
             prepared.append((str(name), values, None, None))
+        elif isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+            # The characters of a text would be rows.
+            kind = type(values).__name__
+            raise InterfaceError(
+                f"column {name!r} is a {kind}: expected its values, such as a list (one row: "
+                "a list of one value)"
+            )
         else:
             prepared.append((str(name), list(values), None, None))
     return _internal.batches_from_columns(prepared)

@@ -1,6 +1,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
+
+_Result = TypeVar("_Result")
 
 __version__: str
 
@@ -95,6 +97,10 @@ class Session:
     def tables(self) -> list[str]: ...
     def columns(self, table: str) -> list[str]: ...
     def close(self) -> None: ...
+
+class Work:
+    def run(self, call: Callable[[], _Result]) -> _Result: ...
+    def interrupt(self) -> None: ...
 
 class Rows:
     @property

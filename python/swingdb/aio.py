@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from . import _databases, _variables
+from . import _databases, _internal, _variables
+from ._local import Local
 from .cursor import Cursor
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def snapshot(name: str, **options: Any) -> Connection:
     return Connection(await asyncio.to_thread(_databases.snapshot, name, **options))
 
 
-class Connection:
+class Connection(Local):
     """A session whose statements are awaited; what :func:`connect` and :func:`snapshot` return.
 
     A task that is cancelled while it waits interrupts its statement, of which nothing stays, and
@@ -69,9 +69,6 @@ class Connection:
         self._connection = connection
         # One thread: statements of one session run one after the other anyway.
         self._threads = ThreadPoolExecutor(1, "swingdb-aio")
-        #: What the thread does at the moment; a statement begins and ends under the lock.
-        self._running: object = None
-        self._turn = threading.Lock()
 
     # Running ------------------------------------------------------------------------------------
 
@@ -132,13 +129,14 @@ class Connection:
         >>> asyncio.run(main())
         2
         """
-        running = self._threads.submit(self._work, work)
+        part = _internal.Work()
+        running = self._threads.submit(part.run, work)
         future = asyncio.wrap_future(running)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             if not running.cancel():
-                await self._interrupted(work, future)
+                await _interrupted(part, future)
             raise
 
     @property
@@ -219,30 +217,19 @@ class Connection:
         cursor = Cursor(self._connection)
         return await self.run(lambda: then(cursor._execute(sql, params, frame)))
 
-    def _work(self, work: Callable[[], Result]) -> Result:
-        with self._turn:
-            self._running = work
-        try:
-            return work()
-        finally:
-            with self._turn:
-                self._running = None
 
-    async def _interrupted(self, work: object, future: asyncio.Future[Any]) -> None:
-        """Interrupts the statement that runs, and waits for its end: whoever goes on after that
-        finds the session free.
-        """
-        while not future.done():
-            # A statement that is about to begin does not hear the first one. Under the lock, it
-            # cannot end, and another task's begin, between the look and the interruption.
-            with self._turn:
-                if self._running is work:
-                    self._connection.interrupt()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([future], timeout=0.01)
-        if not future.cancelled():
-            # What it says is the interruption; read, so that nobody warns of it.
-            future.exception()
+async def _interrupted(part: _internal.Work, future: asyncio.Future[Any]) -> None:
+    """Interrupts what the thread does for one task, and nothing else, and waits for its end:
+    whoever goes on after that finds the session free.
+    """
+    while not future.done():
+        # Work that is about to begin does not hear the first one.
+        part.interrupt()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([future], timeout=0.01)
+    if not future.cancelled():
+        # What it says is the interruption; read, so that nobody warns of it.
+        future.exception()
 
 
 def _ended(cursor: Cursor) -> int:

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from . import _convert, _opened, _streams, _text, _variables, errors
+from ._local import Local
 from ._query import Query
 from .cursor import Current, Cursor
 from .errors import ClosedError
@@ -92,7 +93,7 @@ class ExportReport(NamedTuple):
     seconds: float
 
 
-class Connection:
+class Connection(Local):
     """A database or a snapshot and one session on it: what :func:`swingdb.connect` and
     :func:`swingdb.snapshot` return.
 
@@ -230,9 +231,10 @@ class Connection:
     query = sql
 
     def interrupt(self) -> None:
-        """Ends the running statements of this session: they raise QueryInterruptedError.
+        """Ends all running statements of this session, and results that are still being computed:
+        they raise QueryInterruptedError. :meth:`Cursor.interrupt` ends those of one cursor.
 
-        For other threads; Ctrl-C in the main thread does the same by itself.
+        For other threads. Ctrl-C ends what the main thread waits for, by itself.
         """
         self._session().interrupt()
 

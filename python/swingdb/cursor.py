@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from . import _convert, _variables
+from . import _convert, _internal, _variables
+from ._local import Local
 from .errors import ClosedError, ProgrammingError
 from .relation import describe, row_count
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import polars
     import pyarrow  # type: ignore[import-untyped,unused-ignore]
 
-    from . import _internal
     from .connection import Connection
 
     Parameters = Sequence[Any] | Mapping[str, Any] | None
@@ -38,7 +38,7 @@ class Current:
         self.rownumber = 0
 
 
-class Cursor:
+class Cursor(Local):
     """Runs statements on its connection's session and hands out their rows (PEP 249).
 
     >>> import swingdb
@@ -54,6 +54,7 @@ class Cursor:
     def __init__(self, connection: Connection, current: Current | None = None) -> None:
         self._connection: Connection | None = connection
         self._current = current or Current()
+        self._work = _internal.Work()
         #: How many rows ``fetchmany`` returns unless told otherwise (PEP 249).
         self.arraysize = 1
 
@@ -76,6 +77,14 @@ class Cursor:
         An ``INSERT ... VALUES (?, ...)`` of plain parameters is done as one insert of all rows.
         """
         return self._execute_many(sql, seq_of_params, _variables.caller())
+
+    def interrupt(self) -> None:
+        """Ends this cursor's statement, which raises QueryInterruptedError, or the reading of its
+        rows. Others of the connection go on, which :meth:`Connection.interrupt` would end.
+
+        For other threads; with nothing running it does nothing.
+        """
+        self._work.interrupt()
 
     # Fetching -------------------------------------------------------------------------------------
 
@@ -208,7 +217,7 @@ class Cursor:
         """Runs statements that see the variables of a frame; of none, tables alone."""
         connection = self._open()
         self._forget()
-        self._current = Current(connection._run(sql, params, frame))
+        self._current = Current(self._work.run(lambda: connection._run(sql, params, frame)))
         return self
 
     def _execute_many(
@@ -219,7 +228,8 @@ class Cursor:
     ) -> Cursor:
         connection = self._open()
         self._forget()
-        self._current.rowcount = connection._run_many(sql, seq_of_params, frame)
+        run = connection._run_many
+        self._current.rowcount = self._work.run(lambda: run(sql, seq_of_params, frame))
         return self
 
     def _forget(self) -> None:

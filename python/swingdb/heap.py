@@ -55,6 +55,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from swingdb import _internal
+from swingdb._local import Local
 from swingdb.errors import OperationalError
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def _close(heap: ctypes.c_void_p, process: int) -> None:
         _library().swing_heap_close(heap)
 
 
-class ObjectHeap:
+class ObjectHeap(Local):
     """Objects in a directory on a disk, of which at most ``budget`` bytes are in memory.
 
     ``path`` is made when it is missing, and should be on a disk: what lies in a file system in
@@ -289,6 +290,8 @@ class ObjectHeap:
 
     Any thread may call anything. A forked child has no use of its parent's heap: calls are errors.
     """
+
+    _instead = "share() it under a name, which a HeapSnapshot in the other process opens"
 
     def __init__(
         self,
@@ -587,13 +590,15 @@ def _close_snapshot(snapshot: ctypes.c_void_p) -> None:
     _library().swing_heap_snapshot_close(snapshot)
 
 
-class HeapSnapshot:
+class HeapSnapshot(Local):
     """All objects of one moment: the newest state that an :class:`ObjectHeap` of a name has shared.
 
     Any process of the same user may open it, while the heap's process runs. It stays as it is
     until it is closed, whether the heap goes on, is closed, or its process is killed. Handles are
     those of the heap. Any thread may read, and so may forked children.
     """
+
+    _instead = "open one of the same name in the other process"
 
     def __init__(self, name: str) -> None:
         out = ctypes.c_void_p()

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from . import _composed, _convert, _display, _text
+from ._local import Local
 from ._query import Query
 from .errors import ClosedError, InterfaceError, ProgrammingError
 from .types import SqlType
@@ -31,7 +32,7 @@ __all__ = ["Relation"]
 SHOWN_ROWS = 20
 
 
-class Relation:
+class Relation(Local):
     """The rows of a query or a table, and the query itself.
 
     What :meth:`Connection.sql` or :meth:`Connection.table` gave shows the state of that moment: the

@@ -53,6 +53,11 @@ impl Address {
         }
     }
 
+    /// The address of all objects that the same client reads.
+    pub fn root(&self) -> String {
+        format!("{}://{}", self.scheme, self.place)
+    }
+
     /// Whether it is of the web.
     pub fn is_web(&self) -> bool {
         self.scheme.starts_with("http")

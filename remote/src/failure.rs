@@ -21,6 +21,14 @@ impl Failure {
         Failure::Message(text.to_string())
     }
 
+    /// The same, with the name of what it is about.
+    pub fn of(self, name: &Option<String>) -> Self {
+        match (self, name) {
+            (Failure::Message(text), Some(name)) => Failure::Message(format!("{name}: {text}")),
+            (failure, _) => failure,
+        }
+    }
+
     /// The exit status.
     pub fn status(&self) -> u8 {
         match self {

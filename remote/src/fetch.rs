@@ -12,8 +12,8 @@ use std::time::Duration;
 /// The most objects that a pattern may name, as for files.
 const MAX_OBJECTS: usize = 100_000;
 /// Bytes of an object that are asked for at a time, and how often that is done at once.
-const PART_BYTES: u64 = 8 << 20;
-const PARTS: usize = 6;
+pub const PART_BYTES: u64 = 8 << 20;
+pub const PARTS: usize = 6;
 /// How long a store may say nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What makes a name a pattern.
@@ -107,7 +107,8 @@ async fn parts(
     Ok(())
 }
 
-fn complete(got: u64, expected: u64) -> Result<(), Failure> {
+/// An error where not all bytes came.
+pub fn complete(got: u64, expected: u64) -> Result<(), Failure> {
     match got == expected {
         true => Ok(()),
         false => Err(Failure::message(format!("{got} bytes came, {expected} were expected"))),
@@ -115,7 +116,7 @@ fn complete(got: u64, expected: u64) -> Result<(), Failure> {
 }
 
 /// Waits for a store, but not for ever.
-async fn within<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+pub async fn within<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let late = |_| Failure::message(format!("the store says nothing for {} s", PATIENCE.as_secs()));
     tokio::time::timeout(PATIENCE, work).await.map_err(late)
 }

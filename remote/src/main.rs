@@ -7,6 +7,7 @@
 //! * `swingdb-remote list ADDRESS` writes the addresses that a pattern names, in order, each as a
 //!   text of JSON on a line.
 //! * `swingdb-remote get ADDRESS` writes the bytes of one object.
+//! * `swingdb-remote serve` reads requests for parts of objects, and answers them ([`serve`]).
 //!
 //! Exit status: 0 all is written, 1 an error, which is on the standard error, 2 wrong usage, 3 no
 //! such object. What was written before an error is to be thrown away.
@@ -14,6 +15,7 @@
 mod address;
 mod failure;
 mod fetch;
+mod serve;
 
 use address::Address;
 use failure::Failure;
@@ -21,8 +23,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: swingdb-remote get|list ADDRESS
+       swingdb-remote serve
 
-Fetches an object of s3://, gs://, https:// or http://; lists those that a pattern names. SwingDB
+Fetches an object of s3://, gs://, https:// or http://; lists those that a pattern names; answers
+requests for parts of objects, which come as lines of JSON on the standard input. SwingDB
 starts this program for addresses in SQL. Credentials are taken from the environment, as AWS and
 Google have them: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL,
 AWS_ALLOW_HTTP=true, AWS_SKIP_SIGNATURE=true (public buckets), GOOGLE_APPLICATION_CREDENTIALS.";
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["get", address] => run(address, false),
         ["list", address] => run(address, true),
+        ["serve"] => serve::serve(&mut std::io::stdout().lock()),
         ["--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import os
+import threading
 import time
 
 import pandas as pd
@@ -279,6 +280,38 @@ def test_cancel(adbc, interrupting):
             cursor.fetchall()
         assert time.monotonic() - begun < 60
     assert rows(adbc, "SELECT 1") == [(1,)]
+
+
+def test_cancel_reaches_its_own_statement_alone(adbc, interrupting):
+    endless = "SELECT count(*) FROM range(10000000) a, range(10000000) b"
+    failures = (adbc_driver_manager.Error, pa.ArrowException)
+    with adbc.cursor() as read, adbc.cursor() as running, adbc.cursor() as waiting:
+        read.execute("SELECT range FROM range(300000)")
+        assert read.fetchone() == (0,)
+        failed = []
+
+        def run():
+            try:
+                running.execute(endless)
+                running.fetchall()
+            except failures as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        time.sleep(0.3)
+        with interrupting(waiting.adbc_cancel), pytest.raises(failures):
+            waiting.execute(endless)
+            waiting.fetchall()
+        assert thread.is_alive() and not failed
+        while thread.is_alive():
+            running.adbc_cancel()
+            thread.join(0.1)
+        assert len(failed) == 1
+        assert sum(1 for _ in read.fetchall()) == 299999
+        # The same statement runs again; what was cancelled before does not matter.
+        running.execute("SELECT 1")
+        assert running.fetchall() == [(1,)]
 
 
 def test_pandas_and_polars(adbc):

@@ -100,6 +100,25 @@ def test_cancelling_interrupts_the_statement():
     asyncio.run(main())
 
 
+def test_cancelling_leaves_other_tasks_results_alone():
+    async def main():
+        async with await aio.connect() as con:
+            rows = con.rows("SELECT range FROM range(300000)")
+            assert await anext(rows) == (0,)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(con.fetchall(ENDLESS), 0.3)
+            assert len([row async for row in rows]) == 299999
+            # One whose rows are waited for ends with its task.
+            rows = con.rows(f"SELECT * FROM ({ENDLESS})")
+            started = time.monotonic()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(rows), 0.3)
+            assert time.monotonic() - started < 20
+            assert await con.fetchone("SELECT 1") == (1,)
+
+    asyncio.run(main())
+
+
 def test_the_loop_goes_on_and_sessions_run_beside_each_other():
     async def main():
         async with await aio.connect() as con:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import pytest
 
 import swingdb
+from swingdb.heap import ObjectHeap
 
 
 @pytest.fixture(autouse=True)
@@ -230,11 +232,22 @@ def test_transactions(con):
 def test_errors_travel_by_pickle(con):
     with pytest.raises(swingdb.NotFoundError) as caught:
         con.execute("SELECT * FROM nowhere")
-    copy = pickle.loads(pickle.dumps(caught.value))
-    assert type(copy) is swingdb.NotFoundError
-    assert str(copy) == str(caught.value)
-    assert (copy.kind, copy.name) == ("table", "nowhere")
-    assert copy.line is None
+    other = pickle.loads(pickle.dumps(caught.value))
+    assert type(other) is swingdb.NotFoundError
+    assert str(other) == str(caught.value)
+    assert (other.kind, other.name) == ("table", "nowhere")
+    assert other.line is None
+
+
+def test_what_belongs_to_a_process_says_so_when_it_is_pickled_or_copied(con, tmp_path):
+    heap = ObjectHeap(tmp_path)
+    relation = con.sql("SELECT 1 AS a")
+    for what in (con, con.cursor(), relation, heap, con.execute):
+        for send in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(TypeError, match="belongs to its process.*; .*other process"):
+                send(what)
+    assert relation.fetchall() == [(1,)]
+    heap.close()
 
 
 def test_results_survive_errors(con):
@@ -292,7 +305,7 @@ def test_an_error_while_rows_are_read_names_the_line():
         ("SELECT sum(a) OVER (ORDER BY a ROWS 1 PRECEDING EXCLUDE CURRENT ROW) FROM p", "- x"),
         ("SELECT '-infinity'::DATE", "9999-12-31"),
         ("SELECT 'inf'::TIMESTAMP", "NULL"),
-        ("SELECT * FROM read_csv('a.csv', rejects_table = 'r')", "without ignore_errors"),
+        ("SELECT * FROM read_csv('a.csv', rejects_table = 'r')", "csv_rejects('file'"),
         ("SELECT * FROM sqlite_scan('t.db', 't')", "COPY"),
         ("SELECT * FROM 's3://b/a.parquet'", "aws s3 cp"),
         ("COPY p TO 's3://b/a.parquet'", "aws s3 cp --recursive"),
@@ -306,3 +319,30 @@ def test_what_is_refused_has_something_instead(con, sql, instead):
     with pytest.raises(swingdb.Error) as caught:
         con.execute(sql).fetchall()
     assert instead in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["/tmp/s.x", "./shop", "../shop", "~/shop", "shop.db", "A.DuckDB"])
+def test_a_database_is_no_file(name):
+    with pytest.raises(swingdb.PlanError, match=r"looks like a file.*store") as refused:
+        swingdb.connect(name)
+    assert name in str(refused.value)
+    assert [found.name for found in swingdb.list()] == []
+    # Nobody takes these for files.
+    for other in ("shop/2026", "v1.2", "a.b.c"):
+        swingdb.connect(other).close()
+
+
+def test_a_named_database_with_a_store_may_be_called_as_one_likes(tmp_path):
+    with swingdb.connect("shop.db", store=str(tmp_path / "shop.db")) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+        con.share()
+    with swingdb.connect("shop.db", read_only=True) as con:
+        assert con.execute("FROM t").fetchall() == [(1,)]
+    # It is there.
+    swingdb.connect("shop.db").close()
+
+
+@pytest.mark.parametrize("value", [1, 2.5, "text", b"bytes", None])
+def test_a_column_is_no_single_value(con, value):
+    with pytest.raises(swingdb.InterfaceError, match="column 'a' is a .*list of one value"):
+        con.append("trips", {"a": value})

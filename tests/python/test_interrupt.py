@@ -122,6 +122,73 @@ def test_interrupt_of_a_query_in_another_thread(con):
     assert caught == [swingdb.QueryInterruptedError]
 
 
+#: More rows than a result computes ahead.
+MANY = "SELECT range FROM range(300000)"
+
+
+def in_thread(work) -> tuple[threading.Thread, list]:
+    """Runs something that fails in a thread; what it raised."""
+    raised: list = []
+
+    def run():
+        try:
+            work()
+        except swingdb.Error as error:
+            raised.append(type(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, raised
+
+
+def test_a_cursors_interrupt_reaches_its_own_statement_alone(con, interrupting):
+    read, running, waiting = con.cursor(), con.cursor(), con.cursor()
+    read.execute(MANY)
+    assert read.fetchone() == (0,)
+    computing, computed = in_thread(lambda: running.execute(ENDLESS).fetchall())
+    time.sleep(0.3)
+    # Others may read what has begun, while another thread's statement is computed.
+    with interrupting(waiting.interrupt), pytest.raises(swingdb.QueryInterruptedError):
+        waiting.execute(ENDLESS).fetchall()
+    assert computing.is_alive() and not computed
+    while computing.is_alive():
+        running.interrupt()
+        computing.join(0.1)
+    assert computed == [swingdb.QueryInterruptedError]
+    assert sum(1 for _ in read) == 299999
+    # What is left of a result is its cursor's, too; the next statement is another one.
+    read.execute(MANY)
+    read.interrupt()
+    with pytest.raises(swingdb.QueryInterruptedError):
+        read.fetchall()
+    assert read.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_an_interrupt_ends_the_waiting_for_another_statement(con, interrupting):
+    con.execute("CREATE TABLE t (a BIGINT)")
+    running, waiting = con.cursor(), con.cursor()
+    changing, changed = in_thread(lambda: running.execute(f"INSERT INTO t {ENDLESS}"))
+    time.sleep(0.3)
+    with interrupting(waiting.interrupt), pytest.raises(swingdb.QueryInterruptedError):
+        waiting.executemany("INSERT INTO t VALUES (?)", [(1,), (2,)])
+    assert changing.is_alive() and not changed
+    while changing.is_alive():
+        running.interrupt()
+        changing.join(0.1)
+    assert changed == [swingdb.QueryInterruptedError]
+    assert con.sql("SELECT count(*) FROM t").fetchone() == (0,) and not con.in_transaction
+
+
+def test_ctrl_c_leaves_other_results_alone(con):
+    read = con.cursor().execute(MANY)
+    assert read.fetchone() == (0,)
+    thread = press_ctrl_c_after(0.5)
+    with pytest.raises(KeyboardInterrupt):
+        con.sql(ENDLESS).fetchall()
+    thread.join()
+    assert sum(1 for _ in read) == 299999
+
+
 def test_interrupt_with_nothing_running(con):
     con.interrupt()
     assert con.sql("SELECT 1").fetchone() == (1,)

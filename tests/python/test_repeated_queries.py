@@ -115,6 +115,46 @@ def test_values_that_are_written_into_texts(text: str) -> None:
                     assert described(con, written) == described(fresh, written), (turn, written)
 
 
+#: Changes that values are written into.
+CHANGES = [
+    "UPDATE t SET price = {} WHERE id = {}",
+    "UPDATE t SET medium = {}, name = 'new' WHERE small = {} AND id > 2000",
+    "UPDATE t SET amount = {}, maybe = small + 1 WHERE name = {}",
+    "UPDATE t SET day = {} WHERE (id >= 17 AND id < {})",
+    "UPDATE t SET name = {} WHERE id = {} OR id = 3",
+    "UPDATE t AS u SET large = {} WHERE u.amount = {}",
+    "UPDATE t SET price = price + {} WHERE price < {}",
+    "UPDATE t SET price = s.large, name = {} FROM t AS s WHERE s.id = t.id AND t.id = {}",
+    "DELETE FROM t WHERE id <= {} AND name = {}",
+    "DELETE FROM t WHERE medium < {} AND day >= {}",
+]
+
+
+@pytest.mark.parametrize("text", CHANGES)
+def test_values_that_are_written_into_changes(text: str) -> None:
+    con = swingdb.connect("repeated")
+    con.execute(TABLE)
+    written = [*WRITTEN, "12.50", "-0.125", "-7", "'2024-02-29'", "TRUE", "1e2", "'it''s'"]
+
+    def changed(con: swingdb.Connection, text: str) -> tuple:
+        con.execute("BEGIN")
+        try:
+            rows = con.execute(text + " RETURNING *").fetchall()
+            left = con.execute("SELECT * FROM t WHERE id < 40 ORDER BY id").fetchall()
+            return (repr(sorted(rows, key=repr)), repr(left), con.execute(text).rowcount)
+        except swingdb.Error as error:
+            return (type(error), str(error))
+        finally:
+            con.execute("ROLLBACK")
+
+    for turn in range(2):
+        for first in written:
+            for second in written:
+                statement = text.format(first, second)
+                with swingdb.connect("repeated") as fresh:
+                    assert changed(con, statement) == changed(fresh, statement), (turn, statement)
+
+
 def test_a_plan_kept_for_other_values_sees_variables_and_changes(con: swingdb.Connection) -> None:
     con.execute("CREATE TABLE t AS SELECT range AS id, range * 2 AS n FROM range(100)")
     for number in range(5):

@@ -12,11 +12,11 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOUNT = 'mount -t tmpfs -o size=32m,mode=700 none "$1" && exec "$2" -W always -c "$3" "$1"'
+MOUNT = 'mount -t tmpfs -o size=40m,mode=700 none "$1" && exec "$2" -W always -c "$3" "$1"'
 
 
 def run_on_small(directory: Path, source: str, **variables: str) -> list[str]:
-    """Runs a program whose first argument is a tmpfs of 32 MB that only it sees; its output."""
+    """Runs a program whose first argument is a tmpfs of 40 MB that only it sees; its output."""
     probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(directory)]
     if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
         pytest.skip("no mounts in namespaces here")
@@ -64,7 +64,7 @@ def test_a_database_that_begins_without_room_is_told_of_at_once(tmp_path: Path) 
     program = """
 import sys, warnings, swingdb
 with open(sys.argv[1] + "/filler", "wb") as filler:
-    filler.write(b"x" * (29 << 20))
+    filler.write(b"x" * (37 << 20))
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     con = swingdb.connect("trips", home=sys.argv[1])
@@ -76,3 +76,41 @@ with warnings.catch_warnings(record=True) as caught:
     print(len(caught))
 """
     assert run_on_small(tmp_path, program) == ["['RuntimeWarning']", "0"]
+
+
+def test_a_commit_without_memory_for_temporary_tables_changes_nothing(tmp_path: Path) -> None:
+    program = """
+import os, sys, swingdb
+
+home, commits = sys.argv[1], {}
+for left in [0, 32, 128, 512, 1024, 2048, 8192]:
+    con = swingdb.connect("trips", home=home)
+    con.execute("CREATE TABLE main.t AS SELECT 0 AS a")
+    con.execute("CREATE TEMP TABLE x AS SELECT random() AS b FROM range(1000000)")
+    con.begin()
+    con.execute("INSERT INTO main.t VALUES (1)")
+    # COMMIT writes the few rows that are left into new segments.
+    con.execute("DELETE FROM x WHERE b < 0.8")
+    with open(home + "/filler", "wb", buffering=0) as filler:
+        try:
+            while True:
+                filler.write(bytes(4096))
+        except OSError:
+            filler.truncate(max(0, filler.tell() - left * 1024))
+    try:
+        con.commit()
+        committed = True
+    except swingdb.OutOfMemoryError:
+        committed = False
+    os.unlink(home + "/filler")
+    changed = con.sql(
+        "SELECT (SELECT count(*) = 2 FROM main.t), (SELECT count(*) < 500000 FROM x)"
+    ).fetchone()
+    assert changed == (committed, committed), (left, committed, changed)
+    commits[left] = committed
+    con.close()
+    swingdb.drop("trips", home=home)
+print(commits[0], commits[8192])
+"""
+    output = run_on_small(tmp_path, program, SWINGDB_BACKING="file")
+    assert output == ["False True"]

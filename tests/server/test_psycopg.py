@@ -287,6 +287,61 @@ def test_a_cancel_request_ends_the_statement(server):
         assert session.execute("SELECT 2").fetchone() == (2,)
 
 
+class Wire:
+    """A session by messages, for what psycopg has no call for."""
+
+    def __init__(self, server) -> None:
+        self.server = server
+        self.socket = socket.create_connection((server.host, server.port))
+        words = b"user\0somebody\0database\0served\0\0"
+        self.socket.sendall((len(words) + 8).to_bytes(4, "big") + b"\0\3\0\0" + words)
+        self.input = self.socket.makefile("rb")
+        self.key = next(body for kind, body in self.until(b"Z") if kind == b"K")
+
+    def send(self, *messages: tuple[bytes, bytes]) -> None:
+        """Messages as they are."""
+        packed = (kind + (len(body) + 4).to_bytes(4, "big") + body for kind, body in messages)
+        self.socket.sendall(b"".join(packed))
+
+    def until(self, *last: bytes) -> list[tuple[bytes, bytes]]:
+        """What comes up to a message of one of these kinds."""
+        came = []
+        while not came or came[-1][0] not in last:
+            kind, length = self.input.read(1), int.from_bytes(self.input.read(4), "big")
+            came.append((kind, self.input.read(length - 4)))
+        return came
+
+    def cancel(self) -> None:
+        """Asks to cancel what the session does, and waits until that was heard."""
+        with socket.create_connection((self.server.host, self.server.port)) as other:
+            other.sendall(b"\0\0\0\x10" + (80877102).to_bytes(4, "big") + self.key)
+            assert other.recv(1) == b""
+
+
+def test_a_cancel_request_leaves_a_portal_between_messages_alone(server):
+    session = Wire(server)
+    sql = b"SELECT range FROM range(300000)"
+    parse, bind = b"\0" + sql + b"\0\0\0", b"\0" * 8
+    one, flush = (b"E", b"\0\0\0\0\1"), (b"H", b"")
+    session.send((b"P", parse), (b"B", bind), one, flush)
+    assert session.until(b"s", b"E")[-1][0] == b"s"
+    session.cancel()
+    session.send((b"E", b"\0\0\0\0\0"), flush)
+    rest = session.until(b"C", b"E")
+    assert rest[-1] == (b"C", b"SELECT 300000\0"), rest[-1]
+    assert sum(kind == b"D" for kind, _ in rest) == 299999
+    # What is computed for a message ends, also if another message has begun it.
+    slow = b"SELECT range AS a FROM range(10) UNION ALL (" + SLOW.encode() + b")"
+    session.send((b"S", b""), (b"P", b"\0" + slow + b"\0\0\0"), (b"B", bind), one, flush)
+    assert session.until(b"s", b"E")[-1][0] == b"s"
+    timer = threading.Timer(0.3, session.cancel)
+    timer.start()
+    session.send((b"E", b"\0\0\0\0\0"), flush)
+    assert b"57014" in session.until(b"C", b"E")[-1][1]
+    timer.join()
+    session.socket.close()
+
+
 def test_limits(start):
     server = start("--max-sessions", 2, "--statement-timeout", 3, "--memory", "16MB")
     with connect(server) as session:

@@ -1,10 +1,12 @@
 //! Copies of objects. They need no room in the heap: where an object cannot come into memory,
 //! because the disk is full and nothing can leave, a copy of it is read all the same.
 
+use crate::bring::{Claim, DEPTH};
 use crate::disk;
 use crate::entry::Handle;
 use crate::error::HeapError;
-use crate::heap::{Claim, DEPTH, ObjectHeap, Patience};
+use crate::heap::ObjectHeap;
+use crate::patience::Patience;
 
 impl ObjectHeap {
     /// A copy of an object. Brings it into memory, if there is room.

@@ -7,6 +7,8 @@
 //! **Why a crash finds the state of the newest flush.** The commit happens after the blocks that it
 //! refers to are durable. No block that the newest commit refers to is written anew before a later
 //! commit is durable (INV-OBJ-6). So until then the old state is whole, and afterwards the new one.
+//!
+//! **Cycle.** The files with methods of the heap call each other.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -25,9 +27,12 @@ use crate::entry::{
     with_generation,
 };
 use crate::error::HeapError;
-use crate::heap::{HeapOptions, Kind, ObjectHeap, Patience, Shared, check_options};
+use crate::heap::ObjectHeap;
 use crate::keeper::KEEPER_BYTES;
 use crate::memory::Memory;
+use crate::options::{HeapOptions, check_options};
+use crate::patience::Patience;
+use crate::shared::{Kind, Shared};
 use crate::store::{Facts, GROUP_BYTES, MAX_IDS, Opened, Recovery, STORE_BYTES, Store};
 use crate::window::Settled;
 
@@ -473,7 +478,8 @@ impl Core {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use crate::error::HeapError;
-    use crate::heap::{HeapOptions, ObjectHeap};
+    use crate::heap::ObjectHeap;
+    use crate::options::HeapOptions;
 
     #[test]
     fn after_a_panic_nothing_is_changed_or_flushed_and_the_flush_before_is_there() {

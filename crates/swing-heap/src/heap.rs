@@ -2,158 +2,38 @@
 //!
 //! An access to an object in memory takes no lock: it counts itself into the object's entry. An
 //! object on the disk is claimed by its first visitor (the entry becomes busy), read without the
-//! lock, checked, and put into a cell. Other visitors of the same object wait for that.
+//! lock, checked, and put into a cell. Other visitors of the same object wait for that
+//! (`access.rs`, `bring.rs`).
+//!
+//! **Cycle.** A heap starts its keeper, and its methods are in several files, by what they do.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use swing_tier::storage::{Direction, FileRef, Queue, QueueOptions, Request, Storage};
-use swing_tier::{
-    BufferClass, Directory, DirectoryOptions, IoError, ProcessMark, QueueGuard, QueueOwner,
-    UNIT_BYTES, thread_queue,
-};
+use swing_tier::storage::Storage;
+use swing_tier::{Directory, DirectoryOptions, IoError, ProcessMark, QueueOwner};
 
-use crate::chunk::{CHUNK_BYTES, CellRef, MAX_CHUNKS};
+use crate::chunk::{CHUNK_BYTES, CellRef};
 use crate::classes::{MAX_OBJECT_BYTES, class_of};
-use crate::core::{Core, Take};
-use crate::disk::{self, BLOCK_BYTES, Disk};
+use crate::core::Core;
+use crate::disk::{BLOCK_BYTES, Disk};
 use crate::entry::{
-    ALONE, BUSY, Changes, DIRTY, DiskPlace, EVICTED, Entry, FILL, FREE, Handle, KEEP, Mode, READ,
-    RESIDENT, STATE, Table, USERS, WINDOW, WRITE, WRITER, address_and_len, checksum, evicted,
-    generation,
+    ALONE, BUSY, Changes, DIRTY, DiskPlace, Entry, FREE, Handle, KEEP, READ, RESIDENT, STATE,
+    Table, USERS, WRITE, WRITER, address_and_len, generation,
 };
 use crate::error::HeapError;
 use crate::guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
 use crate::keeper;
 use crate::memory::{MAX_AREA_IDS, Memory};
-use crate::policy::PolicyKind;
-use crate::share::InArea;
+use crate::options::{HeapOptions, check_budget, check_options};
+use crate::patience::Patience;
+use crate::shared::{Kind, Shared};
 use crate::signal;
 use crate::stats::{Counters, HeapStats};
-use crate::store::Store;
-use crate::window::Window;
-
-/// The smallest budget of a heap.
-pub const MIN_BUDGET_BYTES: u64 = 6 << 20;
-/// The largest budget of a heap.
-pub const MAX_BUDGET_BYTES: u64 = ((MAX_CHUNKS - 1) * CHUNK_BYTES) as u64;
-/// Reads in flight of one call.
-pub(crate) const DEPTH: u32 = 16;
-/// Buffers of a thread's queue: small ones, and one for the longest object at any offset.
-const SMALL_READ: u32 = 8 << 10;
-/// Memory of one thread's queue.
-const QUEUE_BYTES: u64 = DEPTH as u64 * SMALL_READ as u64 + LARGE_READ as u64;
-const LARGE_READ: u32 = (64 << 10) + 2 * UNIT_BYTES as u32;
-
-/// How a heap is opened.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HeapOptions {
-    /// Memory for objects, metadata and buffers together, in bytes.
-    pub budget: u64,
-    /// The most bytes of the heap's file.
-    pub disk_limit: u64,
-    /// What is evicted first.
-    pub policy: PolicyKind,
-    /// How long a call waits for an object in use, or for the disk, before it fails.
-    pub max_wait: Duration,
-    /// The part of the file's blocks that may be garbage before it is collected.
-    pub dead_fraction: f64,
-}
-
-impl Default for HeapOptions {
-    /// 64 MiB of memory, 1 TiB of disk, S3-FIFO, 10 seconds, a quarter.
-    fn default() -> Self {
-        HeapOptions {
-            budget: 64 << 20,
-            disk_limit: 1 << 40,
-            policy: PolicyKind::default(),
-            max_wait: Duration::from_secs(10),
-            dead_fraction: 0.25,
-        }
-    }
-}
-
-/// What a heap is besides its objects.
-pub(crate) enum Kind {
-    Ephemeral,
-    Persistent(Mutex<Store>),
-    InArea(Box<InArea>),
-}
-
-/// What the heap's threads share.
-pub(crate) struct Shared {
-    core: Mutex<Core>,
-    /// Buffers were written, or blocks were emptied.
-    pub(crate) changed: Condvar,
-    work: Condvar,
-    pub(crate) table: Table,
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) file: FileRef,
-    counters: Counters,
-    pub(crate) seed: u64,
-    /// Threads that read from the disk at this moment.
-    reading: AtomicU64,
-    mark: ProcessMark,
-    max_wait: Duration,
-    pub(crate) dead_fraction: f64,
-    /// What a persistent heap keeps beside its blocks.
-    pub(crate) store: Option<Mutex<Store>>,
-    /// Of a heap in an area.
-    pub(crate) area: Option<Box<InArea>>,
-    pub(crate) changes: Arc<Changes>,
-    /// What plain pointers lead to.
-    pub(crate) window: OnceLock<Window>,
-    pub(crate) enabling: Mutex<()>,
-}
-
-impl Shared {
-    pub(crate) fn max_wait(&self) -> Duration {
-        self.max_wait
-    }
-
-    pub(crate) fn wake_keeper(&self) {
-        self.work.notify_one();
-    }
-
-    /// The lock. Each holder leaves the tables whole, or panics: then nobody changes them any more
-    /// ([`Shared::check_whole`]).
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// INV-OBJ-10: whether no thread has met a broken invariant of the tables, or of the window's.
-    /// Asked with the lock held where they are changed, or written down.
-    pub(crate) fn check_whole(&self) -> Result<(), HeapError> {
-        let pages = self.window.get();
-        match self.core.is_poisoned() || pages.is_some_and(Window::is_broken) {
-            true => Err(HeapError::Broken),
-            false => Ok(()),
-        }
-    }
-
-    /// Waits a moment for others to let go of objects.
-    pub(crate) fn wait_for_users(&self) {
-        self.work.notify_one();
-        drop(self.changed.wait_timeout(self.lock(), Duration::from_millis(1)));
-    }
-
-    pub(crate) fn count_damaged(&self) {
-        self.counters.damaged.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn wait_for_work<'a>(
-        &self,
-        core: MutexGuard<'a, Core>,
-        most: Duration,
-    ) -> MutexGuard<'a, Core> {
-        let waited = self.work.wait_timeout(core, most);
-        waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-}
 
 /// A heap of small objects, more of them than memory holds. See the crate's documentation.
 pub struct ObjectHeap {
@@ -166,14 +46,6 @@ impl std::fmt::Debug for ObjectHeap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ObjectHeap({})", self.shared.storage.path().display())
     }
-}
-
-/// An evicted object that this thread has claimed.
-pub(crate) struct Claim<'a> {
-    entry: &'a Entry,
-    pub(crate) handle: Handle,
-    pub(crate) place: DiskPlace,
-    pub(crate) sum: u32,
 }
 
 impl ObjectHeap {
@@ -489,27 +361,6 @@ impl ObjectHeap {
         }
     }
 
-    /// Brings objects into memory, several reads at a time. Nothing keeps them there.
-    ///
-    /// # Errors
-    /// The first object's that cannot be read; all others have been brought in.
-    pub fn prefetch(&self, handles: &[Handle]) -> Result<(), HeapError> {
-        self.check_process()?;
-        for part in handles.chunks(DEPTH as usize) {
-            let mut claims = Vec::with_capacity(part.len());
-            let mut first = Ok(());
-            for &handle in part {
-                match self.claim(handle) {
-                    Ok(claim) => claims.extend(claim),
-                    Err(error) => first = first.and(Err(error)),
-                }
-            }
-            let brought = self.bring(claims, 0);
-            first.and(brought)?;
-        }
-        Ok(())
-    }
-
     /// Changes the budget. Objects leave memory at once if it is smaller.
     ///
     /// # Errors
@@ -582,302 +433,12 @@ impl ObjectHeap {
         self.shared.table.get(handle.id()).ok_or(HeapError::NoObject { handle })
     }
 
-    #[inline]
-    fn acquire(&self, handle: Handle, mode: Mode) -> Result<(&Entry, usize, usize), HeapError> {
-        match self.acquire_resident(handle, mode)? {
-            Some(found) => Ok(found),
-            None => self.acquire_slowly(self.entry(handle)?, handle, mode),
-        }
-    }
-
-    /// Access to an object in memory that nobody excludes from it; `None` for all others.
-    #[inline]
-    pub(crate) fn acquire_resident(
-        &self,
-        handle: Handle,
-        mode: Mode,
-    ) -> Result<Option<(&Entry, usize, usize)>, HeapError> {
-        self.check_process()?;
-        let entry = self.entry(handle)?;
-        let state = entry.state.load(Acquire);
-        let free = state & STATE == RESIDENT
-            && generation(state) == handle.generation()
-            && mode.fits(state);
-        if free && entry.take(state, mode) {
-            self.shared.counters.hit();
-            let (address, len) = address_and_len(entry.place.load(Relaxed));
-            return Ok(Some((entry, address, len)));
-        }
-        Ok(None)
-    }
-
-    #[cold]
-    fn acquire_slowly<'a>(
-        &'a self,
-        entry: &'a Entry,
-        handle: Handle,
-        mode: Mode,
-    ) -> Result<(&'a Entry, usize, usize), HeapError> {
-        let mut patience = Patience::new(self.shared.max_wait);
-        loop {
-            let state = entry.state.load(Acquire);
-            if generation(state) != handle.generation() {
-                return Err(HeapError::NoObject { handle });
-            }
-            match state & STATE {
-                FREE => return Err(HeapError::NoObject { handle }),
-                EVICTED => {
-                    if let Some(claim) = self.claim(handle)? {
-                        self.bring(vec![claim], mode.adds)?;
-                        break;
-                    }
-                }
-                RESIDENT => {
-                    let marked = state & mode.excludes & WINDOW != 0;
-                    if marked && self.recall(entry, handle, state)? {
-                        continue;
-                    }
-                    if !mode.fits(state) {
-                        patience.wait(handle)?;
-                    } else if entry.take(state, mode) {
-                        self.shared.counters.hit();
-                        break;
-                    }
-                }
-                _ => patience.wait(handle)?,
-            }
-        }
-        let (address, len) = address_and_len(entry.place.load(Relaxed));
-        Ok((entry, address, len))
-    }
-
-    /// Takes the page of an object's address back, if it is filled. False: it is not, or has to
-    /// stay for now.
-    fn recall(&self, entry: &Entry, handle: Handle, state: u64) -> Result<bool, HeapError> {
-        let filled = state & STATE == RESIDENT && state & WINDOW != 0;
-        match self.shared.window.get().filter(|_| filled) {
-            Some(window) => window.recall(&self.shared, handle.id(), entry),
-            None => Ok(false),
-        }
-    }
-
-    /// Counts a reader into an object for `window`, which ends that.
-    pub(crate) fn acquire_for_window(&self, handle: Handle) -> Result<(), HeapError> {
-        self.acquire(handle, FILL).map(|_| ())
-    }
-
     /// Ends a view of the heap, see `pointers`.
     pub(crate) fn release_view(&mut self) {
         // SAFETY: a view is not used any more and never dropped; these are its only contents.
         unsafe {
             drop(std::ptr::read(&raw const self.shared));
             drop(std::ptr::read(&raw const self.owner));
-        }
-    }
-
-    /// Claims an object if it is on the disk.
-    pub(crate) fn claim(&self, handle: Handle) -> Result<Option<Claim<'_>>, HeapError> {
-        let entry = self.entry(handle)?;
-        let state = entry.state.load(Acquire);
-        if generation(state) != handle.generation() || state & STATE == FREE {
-            return Err(HeapError::NoObject { handle });
-        }
-        let taken = state & STATE == EVICTED && entry.claim(state);
-        Ok(taken.then(|| {
-            let place = DiskPlace::decode(entry.place.load(Relaxed));
-            Claim { entry, handle, place, sum: checksum(state) }
-        }))
-    }
-
-    /// Brings claimed objects into memory. Those that cannot come are evicted again.
-    fn bring(&self, claims: Vec<Claim<'_>>, users: u64) -> Result<(), HeapError> {
-        let started = Instant::now();
-        let mut first = Ok(());
-        let mut on_disk = Vec::new();
-        for claim in claims {
-            let buffered = self.shared.lock().disk.buffered(claim.place).map(<[u8]>::to_vec);
-            match buffered {
-                Some(bytes) => {
-                    first = first.and(self.settle(&claim, Ok(&bytes), users, started));
-                }
-                None => on_disk.push(claim),
-            }
-        }
-        if !on_disk.is_empty() {
-            first = first.and(self.bring_from_disk(&on_disk, users, started));
-        }
-        first
-    }
-
-    /// This thread's queue.
-    pub(crate) fn queue(&self) -> Result<QueueGuard, IoError> {
-        let small = BufferClass { len: SMALL_READ, count: DEPTH };
-        let large = BufferClass { len: LARGE_READ, count: 1 };
-        let options = QueueOptions { depth: DEPTH, buffers: vec![small, large] };
-        thread_queue(&*self.shared.storage, &options, &self.owner)
-    }
-
-    fn bring_from_disk(
-        &self,
-        claims: &[Claim<'_>],
-        users: u64,
-        started: Instant,
-    ) -> Result<(), HeapError> {
-        let made = self.queue();
-        let mut queue = match made {
-            Ok(queue) => queue,
-            Err(error) => {
-                let error = HeapError::from(error);
-                claims.iter().for_each(|claim| claim.give_up());
-                return Err(error);
-            }
-        };
-        let reading = self.shared.reading.fetch_add(1, Relaxed) + 1;
-        self.shared.lock().count_queues(reading * QUEUE_BYTES);
-        let brought = self.read_all(&mut *queue, claims, users, started);
-        self.shared.reading.fetch_sub(1, Relaxed);
-        brought
-    }
-
-    fn read_all(
-        &self,
-        queue: &mut dyn Queue,
-        claims: &[Claim<'_>],
-        users: u64,
-        started: Instant,
-    ) -> Result<(), HeapError> {
-        let mut first = Ok(());
-        let mut next = 0;
-        while next < claims.len() || queue.in_flight() > 0 {
-            if next < claims.len() && self.submit(queue, claims, next) {
-                next += 1;
-                continue;
-            }
-            let Some(completion) = queue.wait() else { continue };
-            let claim = &claims[completion.tag as usize];
-            let (start, _) = claim.span();
-            let result = completion.result.map(|()| {
-                let skipped = (claim.offset() - start) as usize;
-                &completion.buffer[skipped..skipped + claim.place.len]
-            });
-            let settled = self.settle(claim, result.map_err(HeapError::from), users, started);
-            first = first.and(settled);
-        }
-        first
-    }
-
-    /// Asks for a claimed object's bytes; false while no buffer is free.
-    pub(crate) fn submit(&self, queue: &mut dyn Queue, claims: &[Claim<'_>], index: usize) -> bool {
-        if queue.in_flight() >= queue.depth() {
-            return false;
-        }
-        let (offset, len) = claims[index].span();
-        let Some(buffer) = queue.take_buffer(len as usize) else { return false };
-        self.shared.counters.bytes_read.fetch_add(u64::from(len), Relaxed);
-        let (file, tag) = (self.shared.file.clone(), index as u64);
-        queue.submit(Request { file, direction: Direction::Read, offset, len, buffer, tag });
-        true
-    }
-
-    /// Ends a claim: the object is in memory, or evicted as before.
-    fn settle(
-        &self,
-        claim: &Claim<'_>,
-        bytes: Result<&[u8], HeapError>,
-        users: u64,
-        started: Instant,
-    ) -> Result<(), HeapError> {
-        let settled = bytes.and_then(|bytes| self.fill_cell(claim, bytes, users));
-        match &settled {
-            Ok(()) => self.shared.counters.miss(started.elapsed()),
-            Err(_) => claim.give_up(),
-        }
-        settled
-    }
-
-    fn fill_cell(&self, claim: &Claim<'_>, bytes: &[u8], users: u64) -> Result<(), HeapError> {
-        let DiskPlace { block, offset, len, .. } = claim.place;
-        let found = disk::checksum(self.shared.seed, claim.handle, block, offset, bytes);
-        if found != claim.sum {
-            self.shared.count_damaged();
-            return Err(HeapError::Damaged { handle: claim.handle, block, offset, len });
-        }
-        let (mut core, cell) = self.take_cell(self.shared.lock(), len)?;
-        let to = core.chunks.address(cell) as *mut u8;
-        // SAFETY: the cell is detached, and has room for the object.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len) };
-        let from = Some((claim.place, claim.sum));
-        core.install(claim.entry, claim.handle, (cell, len), from, users);
-        Ok(())
-    }
-
-    /// Takes a cell, and waits for the keeper or for guards where need be. The caller has no object
-    /// in memory for itself.
-    fn take_cell<'a>(
-        &'a self,
-        mut core: MutexGuard<'a, Core>,
-        len: usize,
-    ) -> Result<(MutexGuard<'a, Core>, CellRef), HeapError> {
-        let started = Instant::now();
-        loop {
-            if let Some(taken) = self.try_cell(core, len, started)? {
-                return Ok(taken);
-            }
-            self.shared.wait_for_users();
-            core = self.shared.lock();
-        }
-    }
-
-    /// Takes a cell, and waits for the keeper where need be, but not for guards: `None`. Who has an
-    /// object in memory for itself lets go of it then, waits and tries again. Otherwise threads
-    /// that each want a cell could keep the objects in memory that would have to leave for others.
-    pub(crate) fn try_cell<'a>(
-        &'a self,
-        mut core: MutexGuard<'a, Core>,
-        len: usize,
-        started: Instant,
-    ) -> Result<Option<(MutexGuard<'a, Core>, CellRef)>, HeapError> {
-        let shared = &self.shared;
-        let mut waited_for_pages = false;
-        loop {
-            shared.check_whole()?;
-            let taken = core.take_cell(&shared.table, len);
-            if core.disk.next_full().is_some() {
-                shared.work.notify_one();
-            }
-            let taken = match taken {
-                // Snapshots that kept blocks may have gone.
-                Err(HeapError::DiskFull(_)) if shared.look_at_states(&mut core) => continue,
-                taken => taken?,
-            };
-            let for_disk = match taken {
-                Take::Cell(cell) => return Ok(Some((core, cell))),
-                Take::WaitForDisk => true,
-                Take::WaitForUsers => false,
-            };
-            if started.elapsed() > shared.max_wait {
-                let failed = core.disk.failed.clone().map(HeapError::from);
-                let budget = core.budget;
-                return Err(match (for_disk, failed) {
-                    (true, Some(error)) => error,
-                    (true, None) => HeapError::DiskFull("no block became free".to_owned()),
-                    (false, _) => HeapError::NoMemory { budget, len },
-                });
-            }
-            if for_disk {
-                shared.work.notify_one();
-                let waited = shared.changed.wait_timeout(core, Duration::from_millis(100));
-                core = waited.unwrap_or_else(PoisonError::into_inner).0;
-                continue;
-            }
-            let Some(window) = shared.window.get().filter(|_| !waited_for_pages) else {
-                return Ok(None);
-            };
-            // Objects whose pages are filled do not leave memory.
-            waited_for_pages = true;
-            drop(core);
-            window.recall_all(shared)?;
-            core = shared.lock();
         }
     }
 }
@@ -905,45 +466,8 @@ impl Drop for ObjectHeap {
     }
 }
 
-impl Claim<'_> {
-    /// Where the object begins in the file.
-    pub(crate) fn offset(&self) -> u64 {
-        u64::from(self.place.block) * BLOCK_BYTES as u64 + u64::from(self.place.offset)
-    }
-
-    /// The whole units around the object: offset and length.
-    pub(crate) fn span(&self) -> (u64, u32) {
-        let start = self.offset() / UNIT_BYTES * UNIT_BYTES;
-        let end = (self.offset() + self.place.len as u64).next_multiple_of(UNIT_BYTES);
-        (start, (end - start) as u32)
-    }
-
-    pub(crate) fn give_up(&self) {
-        self.entry.state.store(evicted(self.handle.generation(), self.sum), Release);
-    }
-}
-
 pub(crate) fn check_len(len: usize) -> Result<(), HeapError> {
     if (1..=MAX_OBJECT_BYTES).contains(&len) { Ok(()) } else { Err(HeapError::Size { len }) }
-}
-
-/// Whether options make sense.
-pub(crate) fn check_options(options: &HeapOptions) -> Result<(), HeapError> {
-    check_budget(options.budget)?;
-    if options.disk_limit < 8 * BLOCK_BYTES as u64 {
-        return Err(HeapError::Options("disk_limit must be at least 2 MiB"));
-    }
-    if !(options.dead_fraction > 0.0 && options.dead_fraction < 1.0) {
-        return Err(HeapError::Options("dead_fraction must lie between 0 and 1"));
-    }
-    Ok(())
-}
-
-fn check_budget(budget: u64) -> Result<(), HeapError> {
-    if !(MIN_BUDGET_BYTES..=MAX_BUDGET_BYTES).contains(&budget) {
-        return Err(HeapError::Options("a budget is 6 MiB to 64 GiB"));
-    }
-    Ok(())
 }
 
 fn bytes_of<T: Plain>(value: &T) -> &[u8] {
@@ -954,31 +478,4 @@ fn bytes_of<T: Plain>(value: &T) -> &[u8] {
 fn check_type<T>(handle: Handle, len: usize) -> Result<(), HeapError> {
     let expected = size_of::<T>();
     if len == expected { Ok(()) } else { Err(HeapError::Type { handle, len, expected }) }
-}
-
-/// Waits a little longer each time, and not for ever.
-pub(crate) struct Patience {
-    started: Option<Instant>,
-    most: Duration,
-    rounds: u32,
-}
-
-impl Patience {
-    pub(crate) fn new(most: Duration) -> Self {
-        Patience { started: None, most, rounds: 0 }
-    }
-
-    pub(crate) fn wait(&mut self, handle: Handle) -> Result<(), HeapError> {
-        let waited = self.started.get_or_insert_with(Instant::now).elapsed();
-        if waited > self.most {
-            return Err(HeapError::InUse { handle, waited_ms: waited.as_millis() as u64 });
-        }
-        self.rounds += 1;
-        match self.rounds {
-            0..16 => std::hint::spin_loop(),
-            16..64 => std::thread::yield_now(),
-            _ => std::thread::sleep(Duration::from_micros(50)),
-        }
-        Ok(())
-    }
 }

@@ -1,4 +1,6 @@
 //! The heap's thread: writes full buffers, and collects garbage.
+//!
+//! **Cycle.** A heap starts the thread, which works on what the heap shares with it.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -8,7 +10,7 @@ use swing_tier::BufferClass;
 use swing_tier::storage::{Direction, IoResult, Queue, QueueOptions, Request};
 
 use crate::disk::{BLOCK_BYTES, BufferState};
-use crate::heap::Shared;
+use crate::shared::Shared;
 
 /// Bytes of the keeper's queue and its copies.
 pub(crate) const KEEPER_BYTES: u64 = 3 * BLOCK_BYTES as u64;

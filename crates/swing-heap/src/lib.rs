@@ -27,7 +27,9 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("entries hold 48-bit addresses");
 
+mod access;
 mod atomics;
+mod bring;
 mod chunk;
 mod classes;
 mod copies;
@@ -44,12 +46,15 @@ mod keeper;
 mod memory;
 #[cfg(all(test, loom))]
 mod models;
+mod options;
+mod patience;
 mod pointers;
 mod policy;
 mod raw;
 mod replace;
 mod servers;
 mod share;
+mod shared;
 mod shares;
 mod signal;
 mod slots;
@@ -67,7 +72,8 @@ pub use flush::MIN_PERSISTENT_BUDGET_BYTES;
 #[doc(hidden)]
 pub use fuzz::decode_anything;
 pub use guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
-pub use heap::{HeapOptions, MAX_BUDGET_BYTES, MIN_BUDGET_BYTES, ObjectHeap};
+pub use heap::ObjectHeap;
+pub use options::{HeapOptions, MAX_BUDGET_BYTES, MIN_BUDGET_BYTES};
 pub use pointers::PointerPin;
 pub use policy::PolicyKind;
 pub use raw::Access;

@@ -7,7 +7,8 @@ use crate::entry::{
     address_and_len, generation,
 };
 use crate::error::HeapError;
-use crate::heap::{ObjectHeap, Patience};
+use crate::heap::ObjectHeap;
+use crate::patience::Patience;
 
 /// A kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@
 //! object's entry becomes busy, gets a cell with the new bytes, and its copy on the disk is
 //! forgotten. While the entry is busy the old bytes stay where they are, so a failure leaves the
 //! object as it was.
+//!
+//! **Cycle.** The files with methods of the heap call each other.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;

@@ -15,6 +15,8 @@
 //! **Crash.** The file of blocks has no name: it goes with the last process that has it open. The
 //! area of a killed owner stays in its namespace until somebody collects what is left of dead
 //! processes, or a heap of the name is opened again; its state cannot be opened any more.
+//!
+//! **Cycle.** The files with methods of the heap call each other.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -27,8 +29,11 @@ use swing_tier::{Cause, Directory, DirectoryOptions, IoError};
 use crate::core::Core;
 use crate::entry::Handle;
 use crate::error::HeapError;
-use crate::heap::{HeapOptions, Kind, ObjectHeap, Patience, Shared, check_options};
+use crate::heap::ObjectHeap;
 use crate::memory::{AreaMemory, Memory, area_options};
+use crate::options::{HeapOptions, check_options};
+use crate::patience::Patience;
+use crate::shared::{Kind, Shared};
 use crate::state::State;
 use crate::window::Settled;
 use crate::writers::{Writers, Writing};

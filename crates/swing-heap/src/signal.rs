@@ -8,6 +8,8 @@
 //! a tracked area, where the handler's stores raise SIGSEGV. What is no fault in a window goes to
 //! the handler before; without one the process ends by the signal. So it does when an object cannot
 //! be read: a line on standard error says why.
+//!
+//! **Cycle.** A heap installs the handlers, which find the heap by the address.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;

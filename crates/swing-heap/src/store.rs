@@ -21,6 +21,8 @@
 //! | 56-63 | zeros |
 //!
 //! All numbers are little-endian. Nothing is believed before it is checked.
+//!
+//! **Cycle.** Only by names: `commit`, `replace` and `set_root` are methods of the heap, too.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -40,6 +40,8 @@
 //!
 //! **fork.** A child does not get the range (`MADV_DONTFORK`), or gets it without access: touching
 //! it there is SIGSEGV, not zeros.
+//!
+//! **Cycle.** A heap has a window, whose pages are filled through the heap.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -55,7 +57,9 @@ use crate::entry::{
 };
 use crate::error::HeapError;
 use crate::faults::Faults;
-use crate::heap::{ObjectHeap, Patience, Shared};
+use crate::heap::ObjectHeap;
+use crate::patience::Patience;
+use crate::shared::Shared;
 use crate::slots::{MAX_SLOTS, Slots};
 
 /// The length of a page, and of the longest object with an address.
@@ -747,7 +751,8 @@ pub(crate) fn hold(heap: &ObjectHeap, window: &Window, handle: Handle) -> Result
 #[cfg(test)]
 mod tests {
     use crate::error::HeapError;
-    use crate::heap::{HeapOptions, ObjectHeap};
+    use crate::heap::ObjectHeap;
+    use crate::options::HeapOptions;
 
     /// INV-OBJ-10.
     #[test]

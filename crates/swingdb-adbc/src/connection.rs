@@ -18,6 +18,7 @@ use crate::rows::{Reader, ready};
 use crate::session::{Session, cancel_handle, qualified, quoted};
 use crate::statement::SwingStatement;
 use crate::{info, objects};
+use swingdb::Interruptible;
 use swingdb::plain_rows::plain_schema;
 
 /// What tables are, as `get_objects` says it.
@@ -26,12 +27,15 @@ pub(crate) const TABLE_TYPES: [&str; 3] = ["BASE TABLE", "LOCAL TEMPORARY", "VIE
 /// A session, which its statements share.
 pub(crate) struct SwingConnection {
     session: Session,
+    /// The connection's own queries; statements have work of their own.
+    work: Interruptible,
     read_only: bool,
 }
 
 impl SwingConnection {
     pub(crate) fn new(connection: swingdb::Connection) -> Self {
-        Self { session: Session::new(connection), read_only: false }
+        let work = Interruptible::default();
+        Self { session: Session::new(connection), work, read_only: false }
     }
 
     fn set_autocommit(&self, on: bool) -> Result<()> {
@@ -134,7 +138,7 @@ impl Connection for SwingConnection {
     }
 
     fn get_cancel_handle(&self) -> Box<dyn CancelHandle> {
-        cancel_handle(&self.session)
+        cancel_handle(&self.work)
     }
 
     fn get_info(&self, codes: Option<HashSet<InfoCode>>) -> Result<Reader> {
@@ -157,7 +161,7 @@ impl Connection for SwingConnection {
             types: table_type.unwrap_or_else(|| TABLE_TYPES.to_vec()),
             column: column_name,
         };
-        objects::reader(&self.session.connection, depth, &wanted)
+        self.work.run(|| objects::reader(&self.session.connection, depth, &wanted))
     }
 
     fn get_table_schema(
@@ -168,7 +172,7 @@ impl Connection for SwingConnection {
     ) -> Result<Schema> {
         let table = qualified([catalog, db_schema, Some(table_name)]);
         let sql = format!("SELECT * FROM {table} LIMIT 0");
-        let rows = self.session.connection.query(&sql).map_err(of_database)?;
+        let rows = self.work.run(|| self.session.connection.query(&sql)).map_err(of_database)?;
         Ok(plain_schema(&rows.schema()))
     }
 
@@ -194,7 +198,7 @@ impl Connection for SwingConnection {
     }
 
     fn commit(&mut self) -> Result<()> {
-        self.end(swingdb::Connection::commit)
+        self.work.run(|| self.end(swingdb::Connection::commit))
     }
 
     fn rollback(&mut self) -> Result<()> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use adbc_core::CancelHandle;
-use swingdb::InterruptHandle;
+use swingdb::{InterruptHandle, Interruptible};
 
 use crate::error::{Result, of_database};
 
@@ -47,7 +47,7 @@ pub(crate) fn qualified(parts: [Option<&str>; 3]) -> String {
     parts.into_iter().flatten().map(quoted).collect::<Vec<_>>().join(".")
 }
 
-/// Ends the statements of a session.
+/// Ends the work of a statement, or of a connection.
 struct Interrupt(InterruptHandle);
 
 impl CancelHandle for Interrupt {
@@ -57,7 +57,7 @@ impl CancelHandle for Interrupt {
     }
 }
 
-/// What ends the statements of a session.
-pub(crate) fn cancel_handle(session: &Session) -> Box<dyn CancelHandle> {
-    Box::new(Interrupt(session.connection.interrupt_handle()))
+/// Ends this work, its results included, and nothing else of the session.
+pub(crate) fn cancel_handle(work: &Interruptible) -> Box<dyn CancelHandle> {
+    Box::new(Interrupt(work.handle()))
 }

@@ -2,6 +2,9 @@
 //!
 //! A statement with parameters runs once for each row of them, as one transaction; the rows of all
 //! runs are its result.
+//!
+//! Cancelling a statement ends what it runs, or the reading of its rows, or its waiting for another
+//! statement of the session. The others go on.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -10,7 +13,7 @@ use adbc_core::options::{IngestMode, OptionStatement, OptionValue};
 use adbc_core::{CancelHandle, Optionable, PartitionedResult, Statement};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use swingdb::{QueryResult, ScalarValue, Value};
+use swingdb::{Interruptible, QueryResult, ScalarValue, Value};
 
 use crate::error::{Result, of_arrow, of_database, state, unknown_option, unsupported};
 use crate::option_values::{flag, text};
@@ -24,6 +27,8 @@ const INGESTED: &str = "swingdb_adbc_ingested";
 /// A statement of a session.
 pub(crate) struct SwingStatement {
     session: Session,
+    /// Its own work: cancelling reaches no other statement of the session.
+    work: Interruptible,
     sql: Option<String>,
     bound: Option<Box<dyn RecordBatchReader + Send>>,
     ingest: Ingest,
@@ -47,7 +52,7 @@ impl SwingStatement {
             mode: IngestMode::Create,
             temporary: false,
         };
-        Self { session, sql: None, bound: None, ingest }
+        Self { session, work: Interruptible::default(), sql: None, bound: None, ingest }
     }
 
     fn sql(&self) -> Result<&str> {
@@ -56,6 +61,10 @@ impl SwingStatement {
 
     /// Runs the statement; the rows, and how many it changed.
     fn run(&mut self) -> Result<(Reader, Option<i64>)> {
+        self.work.clone().run(|| self.carry_out())
+    }
+
+    fn carry_out(&mut self) -> Result<(Reader, Option<i64>)> {
         if let Some(table) = self.ingest.table.clone() {
             let rows = self.ingest(&table)?;
             return Ok((ready(Arc::new(Schema::empty()), Vec::new()), Some(rows)));
@@ -74,6 +83,17 @@ impl SwingStatement {
                 session.as_one(|| with_each_row(&session, &sql, bound))
             }
         }
+    }
+
+    /// The columns of the rows, which are not computed.
+    fn schema_of_rows(&mut self) -> Result<Schema> {
+        let sql = self.sql()?.trim().trim_end_matches(';').to_string();
+        self.session.begin_if_needed()?;
+        let types = self.session.connection.parameter_types(&sql).map_err(of_database)?;
+        let nulls = vec![Value::Null; types.len()];
+        let sql = format!("SELECT * FROM (\n{sql}\n) AS q LIMIT 0");
+        let rows = self.session.connection.execute(&sql, &nulls).map_err(of_database)?;
+        Ok(plain_schema(&rows.schema()))
     }
 
     fn ingest(&mut self, table: &str) -> Result<i64> {
@@ -268,13 +288,7 @@ impl Statement for SwingStatement {
     }
 
     fn execute_schema(&mut self) -> Result<Schema> {
-        let sql = self.sql()?.trim().trim_end_matches(';').to_string();
-        self.session.begin_if_needed()?;
-        let types = self.session.connection.parameter_types(&sql).map_err(of_database)?;
-        let nulls = vec![Value::Null; types.len()];
-        let sql = format!("SELECT * FROM (\n{sql}\n) AS q LIMIT 0");
-        let rows = self.session.connection.execute(&sql, &nulls).map_err(of_database)?;
-        Ok(plain_schema(&rows.schema()))
+        self.work.clone().run(|| self.schema_of_rows())
     }
 
     fn execute_partitions(&mut self) -> Result<PartitionedResult> {
@@ -282,7 +296,8 @@ impl Statement for SwingStatement {
     }
 
     fn get_parameter_schema(&self) -> Result<Schema> {
-        let types = self.session.connection.parameter_types(self.sql()?).map_err(of_database)?;
+        let (connection, sql) = (&self.session.connection, self.sql()?);
+        let types = self.work.run(|| connection.parameter_types(sql)).map_err(of_database)?;
         let field = |(place, known): (usize, Option<Arc<Field>>)| {
             let of = known.map_or(DataType::Null, |field| field.data_type().clone());
             Field::new((place + 1).to_string(), of, true)
@@ -307,6 +322,6 @@ impl Statement for SwingStatement {
     }
 
     fn get_cancel_handle(&self) -> Box<dyn CancelHandle> {
-        cancel_handle(&self.session)
+        cancel_handle(&self.work)
     }
 }

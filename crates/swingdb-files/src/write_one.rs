@@ -25,6 +25,7 @@ use swingdb_common::time::zones::{Zone, rezoned, schema_in_zone};
 
 use crate::csv::write::Format;
 use crate::input::format_by_name;
+use crate::json::write as json;
 use crate::options::{ExportOptions, ExportReport, FileFormat};
 use crate::output_file::OutputFile;
 use crate::parquet::written;
@@ -80,11 +81,12 @@ pub(crate) fn write_one(
             let packing = Packing::choose(path, options)?;
             let format = Format::new(options, &schema)?;
             let header = options.header.unwrap_or(true);
-            text(job, file, packing, csv_encoder(format, header, &schema, zone))?
+            text(job, file, packing, csv_encoder(format, header, &schema, zone), "")?
         }
         FileFormat::Json => {
             let packing = Packing::choose(path, options)?;
-            text(job, file, packing, json_encoder(&schema, zone))?
+            let end = if options.array { json::ARRAY_END } else { "" };
+            text(job, file, packing, json_encoder(&schema, zone, options.array), end)?
         }
         FileFormat::Parquet => parquet(job, &schema, file)?,
         FileFormat::Arrow => arrow_ipc(job, &schema, file)?,
@@ -197,15 +199,19 @@ fn text(
     mut file: OutputFile,
     packing: Packing,
     encode: impl Fn(u64, &[RecordBatch], &mut Vec<u8>) -> Result<()> + Sync,
+    end: &str,
 ) -> Result<OutputFile> {
     let encode = |order: u64, group: Vec<RecordBatch>| {
         let mut out = Vec::new();
         encode(order, &group, &mut out)?;
         packing.pack(out)
     };
-    let write =
+    let mut write =
         |bytes: Vec<u8>| file.write_all(&bytes).map_err(|error| Error::io(file.path(), error));
-    job.run(TEXT_ROWS, encode, write)?;
+    job.run(TEXT_ROWS, encode, &mut write)?;
+    if !end.is_empty() {
+        write(packing.pack(end.into())?)?;
+    }
     Ok(file)
 }
 
@@ -227,11 +233,16 @@ fn csv_encoder(
 fn json_encoder(
     schema: &SchemaRef,
     zone: Zone,
+    array: bool,
 ) -> impl Fn(u64, &[RecordBatch], &mut Vec<u8>) -> Result<()> + Sync {
     let schema = Arc::new(schema_in_zone(schema, zone));
-    move |_, group, out| {
+    move |order, group, out| {
         let rows = group.iter().map(|batch| rezoned(batch, &schema));
-        crate::json::write::lines(&rows.collect::<Result<Vec<_>, _>>()?, out)
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        match array {
+            true => json::elements(&rows, order == 0, out),
+            false => json::lines(&rows, out),
+        }
     }
 }
 

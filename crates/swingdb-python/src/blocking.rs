@@ -17,6 +17,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use swingdb::{Interruptible, Surroundings};
 
 use crate::called::is_called;
 use crate::errors;
@@ -64,6 +65,18 @@ where
         return Err(internal("a worker thread ended unexpectedly"));
     }
     wait(py, result, cancel, worker)
+}
+
+/// The same for work that runs statements: Ctrl-C ends those of `of_call`, and no others of their
+/// sessions.
+pub fn run_statements<T, F>(py: Python<'_>, of_call: &Interruptible, work: F) -> PyResult<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    let (handle, of_call) = (of_call.handle(), of_call.clone());
+    let around = Surroundings::here();
+    run(py, || handle.interrupt(), move || around.run(|| of_call.run(work)))
 }
 
 fn wait<T: Send>(

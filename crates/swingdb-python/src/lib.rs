@@ -35,6 +35,7 @@ mod table_functions;
 mod temporal;
 mod types;
 mod views;
+mod work;
 
 use pyo3::prelude::*;
 use swingdb::allocator::{JEMALLOC_OPTIONS, at_first_query};
@@ -71,6 +72,8 @@ mod internal {
     use super::result::Rows;
     #[pymodule_export]
     use super::session::Session;
+    #[pymodule_export]
+    use super::work::Work;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -134,6 +134,7 @@ impl Rows {
         })?;
         let Some(mut stream) = stream else { return Ok(()) };
         let interrupt = self.interrupt.get()?;
+        interrupt.join_here();
         let outcome = blocking::run(
             py,
             || interrupt.interrupt(),

@@ -5,7 +5,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swingdb::arrow::array::RecordBatch;
-use swingdb::{Connection, InterruptHandle, place_of};
+use swingdb::{Connection, InterruptHandle, Interruptible, place_of};
 
 use crate::batches::Batches;
 use crate::capsule::reader_of;
@@ -38,16 +38,16 @@ impl Session {
         }
     }
 
-    /// As [`call`](Self::call); the exception has a note that shows the line of the text and the
-    /// place in it that the error comes with.
+    /// As [`call`](Self::call), whose statements belong to `of_call`; the exception has a note that
+    /// shows the line of the text and the place in it that the error comes with.
     fn call_placed<T: Send + 'static>(
         &self,
         py: Python<'_>,
+        of_call: &Interruptible,
         work: impl FnOnce(Connection) -> PlacedResult<T> + Send + 'static,
     ) -> PyResult<T> {
         let connection = self.inner.get()?;
-        let interrupt = self.interrupt.get()?;
-        let outcome = blocking::run(py, || interrupt.interrupt(), move || work(connection))?;
+        let outcome = blocking::run_statements(py, of_call, move || work(connection))?;
         outcome.map_err(|(error, place)| {
             let raised = errors::raise(&error);
             if let Some((sql, place)) = place {
@@ -64,8 +64,7 @@ impl Session {
         work: impl FnOnce(Connection) -> swingdb::Result<T> + Send + 'static,
     ) -> PyResult<T> {
         let connection = self.inner.get()?;
-        let interrupt = self.interrupt.get()?;
-        blocking::run(py, || interrupt.interrupt(), move || work(connection))?
+        blocking::run_statements(py, &Interruptible::default(), move || work(connection))?
             .map_err(|error| errors::raise(&error))
     }
 }
@@ -80,7 +79,8 @@ impl Session {
         params: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Rows> {
         let params = Params::from_python(params)?;
-        let (result, bar) = self.call_placed(py, move |connection| {
+        let of_call = Interruptible::default();
+        let (result, bar) = self.call_placed(py, &of_call, move |connection| {
             let bar = progress::Statement::begin(&connection);
             let result = params.execute(&connection, &sql);
             let bar = bar.end();
@@ -89,7 +89,7 @@ impl Session {
                 (error, place.map(|place| (sql, place)))
             })
         })?;
-        Ok(Rows::new(result, self.interrupt.get()?, bar))
+        Ok(Rows::new(result, of_call.handle(), bar))
     }
 
     /// Appends what an Arrow PyCapsule exporter streams; the number of rows.
@@ -193,18 +193,14 @@ impl Session {
     fn register(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         let reader = reader_of(data)?;
         let connection = self.inner.get()?;
-        let interrupt = self.interrupt.get()?;
         // Two kinds of errors: reading the foreign stream, and the engine's.
-        let outcome = blocking::run(
-            py,
-            || interrupt.interrupt(),
-            move || {
-                let schema = reader.schema();
-                let batches = reader.collect::<Result<Vec<_>, _>>()?;
-                let rows = batches.iter().map(RecordBatch::num_rows).sum();
-                Ok(connection.register(&name, schema, batches).map(|()| rows))
-            },
-        )?;
+        let work = move || {
+            let schema = reader.schema();
+            let batches = reader.collect::<Result<Vec<_>, _>>()?;
+            let rows = batches.iter().map(RecordBatch::num_rows).sum();
+            Ok(connection.register(&name, schema, batches).map(|()| rows))
+        };
+        let outcome = blocking::run_statements(py, &Interruptible::default(), work)?;
         outcome.map_err(errors::raise_arrow)?.map_err(|error| errors::raise(&error))
     }
 
@@ -231,7 +227,7 @@ impl Session {
         Ok((info.epoch, info.duration.as_secs_f64(), info.outlives_processes))
     }
 
-    /// Ends the running statements.
+    /// Ends the running statements, and the results that are read.
     fn interrupt(&self) -> PyResult<()> {
         self.interrupt.get()?.interrupt();
         Ok(())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use swingdb::InterruptHandle;
+use swingdb::{InterruptHandle, Interruptible};
 
 /// The sessions of a server.
 pub struct Registry {
@@ -30,8 +30,14 @@ struct Entry {
     socket: TcpStream,
     /// The number that a client shows to interrupt the session.
     secret: i32,
+    /// Ends all that the session does.
     statements: Option<InterruptHandle>,
+    /// Ends what it does for the message that it answers now.
+    answering: Answering,
 }
+
+/// The work for a message, while there is one.
+type Answering = Arc<Mutex<Option<InterruptHandle>>>;
 
 /// A session's place in the registry; dropped, the place is free.
 pub struct Registration {
@@ -40,6 +46,7 @@ pub struct Registration {
     pub number: i32,
     /// The number that they show to interrupt it.
     pub secret: i32,
+    answering: Answering,
 }
 
 /// Why there is no place for a connection.
@@ -71,16 +78,22 @@ impl Registry {
             number = number.checked_add(1).unwrap_or(1);
         }
         state.next = number.wrapping_add(1);
-        state.sessions.insert(number, Entry { socket, secret, statements: None });
-        Ok(Registration { registry: Arc::clone(self), number, secret })
+        let answering = Answering::default();
+        let entry = Entry { socket, secret, statements: None, answering: Arc::clone(&answering) };
+        state.sessions.insert(number, entry);
+        Ok(Registration { registry: Arc::clone(self), number, secret, answering })
     }
 
-    /// Interrupts the statement of a session, if the secret is its; else nothing happens.
+    /// Interrupts what a session does for the message that it answers, if the secret is its; else
+    /// nothing happens. A request that comes late finds no message, or the next one, as with
+    /// PostgreSQL. Portals between two messages are left alone.
     pub fn interrupt(&self, number: i32, secret: i32) {
         let state = self.state.lock();
         let entry = state.sessions.get(&number).filter(|entry| entry.secret == secret);
-        if let Some(statements) = entry.and_then(|entry| entry.statements.as_ref()) {
-            statements.interrupt();
+        if let Some(entry) = entry
+            && let Some(message) = entry.answering.lock().as_ref()
+        {
+            message.interrupt();
         }
     }
 
@@ -117,7 +130,16 @@ impl Registry {
 }
 
 impl Registration {
-    /// Lets the session's statements be interrupted from now on.
+    /// Answers a message, whose statements and results can be interrupted until then.
+    pub fn answering<T>(&self, answer: impl FnOnce() -> T) -> T {
+        let message = Interruptible::default();
+        *self.answering.lock() = Some(message.handle());
+        let answered = message.run(answer);
+        *self.answering.lock() = None;
+        answered
+    }
+
+    /// Lets the session's statements be interrupted at the server's end from now on.
     pub fn set_statements(&self, statements: InterruptHandle) {
         let mut state = self.registry.state.lock();
         if let Some(entry) = state.sessions.get_mut(&self.number) {

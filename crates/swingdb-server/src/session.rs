@@ -14,7 +14,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use arrow::array::{Array, AsArray};
-use swingdb::{Connection, Database, Error, InterruptHandle, QueryResult, Result, Value};
+use swingdb::{
+    Connection, Database, Error, InterruptHandle, Interruptible, QueryResult, Result, Value,
+};
 
 use crate::limits::Limits;
 
@@ -86,7 +88,8 @@ impl Session {
         let result = self.connection.execute(sql, values)?;
         // These are the tags of all statements that change settings.
         if matches!(result.tag(), "SET" | "RESET" | "PRAGMA") {
-            self.keep_limits()?;
+            // A request to cancel must not leave a limit as the statement has set it.
+            Interruptible::outside(|| self.keep_limits())?;
         }
         Ok(result)
     }
@@ -124,7 +127,7 @@ impl Session {
         self.connection.in_transaction()
     }
 
-    /// With which another thread ends the statement that runs.
+    /// With which another thread ends all that the session does.
     pub fn interrupt_handle(&self) -> InterruptHandle {
         self.connection.interrupt_handle()
     }

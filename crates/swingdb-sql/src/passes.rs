@@ -28,8 +28,9 @@ use crate::bind::functions::template::Known;
 use crate::bind::functions::{clauses, null_treatment, once, ordered_windows};
 use crate::bind::lookahead::Lookahead;
 use crate::bind::{
-    array_queries, by_name, columns, functions, identifiers, joined_names, macros, method_calls,
-    pivots, positional, rowids, scopes, sequences, shadowed, struct_stars, types, using_joins,
+    array_queries, by_name, columns, frame_bounds, functions, identifiers, joined_names, macros,
+    method_calls, pivots, positional, rowids, scopes, sequences, shadowed, struct_stars, types,
+    using_joins,
 };
 use crate::desugar;
 use crate::desugar::{
@@ -45,7 +46,9 @@ use crate::optimize::grouping_sets::GROUPING_SETS;
 use crate::optimize::groups_below_joins::GROUPS_BELOW_JOINS;
 use crate::optimize::join_order::JOIN_ORDER;
 use crate::optimize::lambda_nulls::LAMBDA_NULLS;
+use crate::optimize::leaf_unions::leaf_unions;
 use crate::optimize::literals_right::LITERALS_RIGHT;
+use crate::optimize::nested_unions::nested_unions;
 use crate::optimize::not_in::MEMBERSHIP;
 use crate::optimize::offset_sums::OFFSET_SUMS;
 use crate::optimize::rule::{Guarded, OwnRule, Rule};
@@ -138,6 +141,11 @@ pub(crate) const BINDING: &[BindPass] = &[
         file: "bind/macros/expand",
         why: "Macros are expanded first: their bodies are bound like any other text.",
         run: macros::expand::expand,
+    },
+    BindPass {
+        file: "bind/frame_bounds",
+        why: "Computed bounds of frames become numbers, once macros have put theirs in.",
+        run: frame_bounds::compute,
     },
     BindPass {
         file: "desugar/json_transform",
@@ -400,6 +408,11 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         }),
     },
     Pass {
+        file: "optimize/nested_unions",
+        why: "Gives the inputs of a UNION its names before a projection moves below it.",
+        turn: Turn::Instead("optimize_unions", |rule| Guarded::new(rule, nested_unions)),
+    },
+    Pass {
         file: "optimize/not_in",
         why: "NOT IN with NULLs gets a plan before the engine makes an anti join of it.",
         turn: Turn::Before(&["decorrelate_predicate_subquery"], || Arc::new(MEMBERSHIP)),
@@ -461,6 +474,11 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         file: "optimize/groups_below_joins",
         why: "Groups by columns of a joined table begin below the join, once joins are in order.",
         turn: Turn::Behind("push_down_filter", || Arc::new(GROUPS_BELOW_JOINS)),
+    },
+    Pass {
+        file: "optimize/leaf_unions",
+        why: "Keeps parts of structs above a UNION where the engine would mix up its columns.",
+        turn: Turn::Instead("push_down_leaf_projections", |rule| Guarded::new(rule, leaf_unions)),
     },
     Pass {
         file: "optimize/lambda_nulls",

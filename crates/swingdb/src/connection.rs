@@ -37,7 +37,7 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{FieldRef, SchemaRef};
 use swingdb_common::error::Result;
 use swingdb_common::progress::Progress;
-use swingdb_common::runtime::cancel::InterruptHandle;
+use swingdb_common::runtime::cancel::{InterruptHandle, Interruptible};
 use swingdb_common::value::Value;
 use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportReport};
 use swingdb_sql::bind::system::Version;
@@ -143,9 +143,10 @@ impl Connection {
         self.query("COMMIT").map(drop)
     }
 
-    /// Drops the open transaction's changes.
+    /// Drops the open transaction's changes. Work that was interrupted can do this, too; see
+    /// [`Interruptible`](crate::Interruptible).
     pub fn rollback(&self) -> Result<()> {
-        self.query("ROLLBACK").map(drop)
+        Interruptible::outside(|| self.query("ROLLBACK").map(drop))
     }
 
     /// Whether `BEGIN` has opened a transaction that is not finished yet.
@@ -228,7 +229,9 @@ impl Connection {
         self.session.share_beside()
     }
 
-    /// A handle with which another thread ends the statement this session is running.
+    /// A handle with which another thread ends the statements this session is running, and the
+    /// results that are read of it. To end some of them, start these within an
+    /// [`Interruptible`](crate::Interruptible).
     pub fn interrupt_handle(&self) -> InterruptHandle {
         self.session.interrupt_handle()
     }

@@ -23,6 +23,7 @@
 //! # Ok::<(), swingdb::Error>(())
 //! ```
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +102,7 @@ impl Database {
     /// The name `:memory:` means a [`private`](Self::private) database, as in SQLite and DuckDB.
     ///
     /// A new database stays from its first commit or share on; one that nothing was put into leaves
-    /// nothing behind.
+    /// nothing behind. A path, or a name such as `shop.db`, is refused for a new one.
     ///
     /// The namespace is `$SWINGDB_HOME`, else `/dev/shm/swingdb-<uid>`. There is one writer: while
     /// another process has it open, this is [`Error::Busy`] naming that process; take a
@@ -251,7 +252,7 @@ impl Database {
         if name == MEMORY {
             return Self::private_with(home);
         }
-        Ok(Self::wrap(Store::open(&namespace(home)?, name)?, home, Some(name), false))
+        Self::wrap(Store::open(&namespace(home)?, name)?, home, Some(name), false).named()
     }
 
     fn open_lasting_with(home: Option<&Path>, name: &str) -> Result<Self> {
@@ -259,7 +260,23 @@ impl Database {
             return Self::private_with(home);
         }
         let namespace = namespace(home)?.with_backing(Backing::File);
-        Ok(Self::wrap(Store::open(&namespace, name)?, home, Some(name), false))
+        Self::wrap(Store::open(&namespace, name)?, home, Some(name), false).named()
+    }
+
+    /// Refuses a new database whose name looks like that of a file: its rows would be in memory
+    /// alone, and nobody would miss the file before they are gone.
+    fn named(self) -> Result<Self> {
+        let Some(file) = self.name().filter(|name| is_like_file(name)) else { return Ok(self) };
+        if !self.is_new() {
+            return Ok(self);
+        }
+        let stem = Path::new(file).file_stem().and_then(OsStr::to_str).unwrap_or("shop");
+        Err(Error::plan(format!(
+            "{file:?} looks like a file, and a database is memory that has a name: open it as \
+             {stem:?}; to keep it on a disk as well, give it a directory as its store, such as \
+             {stem:?} with the store {:?}",
+            Path::new(file).with_extension("store")
+        )))
     }
 
     fn private_with(home: Option<&Path>) -> Result<Self> {
@@ -383,4 +400,12 @@ fn namespace(home: Option<&Path>) -> Result<Namespace> {
         Some(home) => Namespace::open(home)?,
         None => Namespace::open_default()?,
     })
+}
+
+/// Whether a name is a path, or ends as the files of other databases do.
+fn is_like_file(name: &str) -> bool {
+    let ends = ["db", "ddb", "duckdb", "sqlite", "sqlite3"];
+    let end = Path::new(name).extension().and_then(OsStr::to_str).unwrap_or_default();
+    ["/", "./", "../", "~/"].iter().any(|start| name.starts_with(start))
+        || ends.iter().any(|known| end.eq_ignore_ascii_case(known))
 }

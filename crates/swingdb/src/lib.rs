@@ -50,7 +50,7 @@ pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
 pub use swing_tier::probe;
 pub use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result, StoreProblem};
 pub use swingdb_common::progress::{Bar, Progress};
-pub use swingdb_common::runtime::cancel::InterruptHandle;
+pub use swingdb_common::runtime::cancel::{InterruptHandle, Interruptible, Surroundings};
 pub use swingdb_common::time::calendar::civil_from_days;
 pub use swingdb_common::time::intervals::interval_texts;
 pub use swingdb_common::time::texts::moment_texts;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::area::options::AreaOptions;
 use crate::hook::options::HookAt;
-use crate::hook::sources::{HeldSource, map_all, reserve};
+use crate::hook::sources::{HeldSource, map_state};
 use crate::memory::mapping::Mapping;
 use crate::memory::release::OnRelease;
 use crate::model::backing::Backing;
@@ -23,7 +23,6 @@ use crate::model::error::Result;
 use crate::model::geometry::Geometry;
 use crate::model::manifest::Manifest;
 use crate::model::name::AreaName;
-use crate::model::runs::{Run, not_in};
 use crate::model::units::{AreaId, AreaOffset, Epoch, StateId};
 use crate::namespace::handle::Namespace;
 use crate::namespace::info::Lineage;
@@ -62,21 +61,8 @@ impl Snapshot {
         held: Vec<HeldSource>,
         at: HookAt,
     ) -> Result<Self> {
-        let mapping = reserve(ns, &manifest, at)?;
-        Self::map_over(ns, manifest, held, mapping, &[])
-    }
-
-    /// The same over addresses that show nothing yet, or other runs of the area's own memory, in
-    /// the same places ([`not_in`]).
-    pub(crate) fn map_over(
-        ns: &Namespace,
-        manifest: Manifest,
-        held: Vec<HeldSource>,
-        mapping: Arc<Mapping>,
-        shown: &[Run],
-    ) -> Result<Self> {
         assert_eq!(held.len(), manifest.sources.len(), "every source is leased and open");
-        map_all(&mapping, &not_in(&manifest.runs, shown), &held, ns.path())?;
+        let mapping = map_state(ns, &manifest, &held, at)?;
         let released = mapping.released().clone();
         let inner = Inner { ns: ns.clone(), manifest, mapping, held, _released: released };
         Ok(Self { inner: Arc::new(inner), fresh: false })

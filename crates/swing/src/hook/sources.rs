@@ -27,7 +27,7 @@ pub(crate) struct HeldSource {
 }
 
 /// Addresses for a state: those of its owner when they are free here.
-pub(crate) fn reserve(ns: &Namespace, manifest: &Manifest, at: HookAt) -> Result<Arc<Mapping>> {
+fn reserve(ns: &Namespace, manifest: &Manifest, at: HookAt) -> Result<Arc<Mapping>> {
     let base = manifest.base as usize;
     match at {
         HookAt::Anywhere => Mapping::reserve(ns.on_release(), manifest.geometry, Some(base)),
@@ -36,7 +36,7 @@ pub(crate) fn reserve(ns: &Namespace, manifest: &Manifest, at: HookAt) -> Result
 }
 
 /// Maps all of a state read-only at addresses of its own.
-pub(crate) fn map_again(
+pub(crate) fn map_state(
     ns: &Namespace,
     manifest: &Manifest,
     held: &[HeldSource],
@@ -48,12 +48,7 @@ pub(crate) fn map_again(
 }
 
 /// Maps runs read-only, one after the other, and keeps what they depend on.
-pub(crate) fn map_all(
-    mapping: &Mapping,
-    runs: &[Run],
-    held: &[HeldSource],
-    path: &Path,
-) -> Result<()> {
+fn map_all(mapping: &Mapping, runs: &[Run], held: &[HeldSource], path: &Path) -> Result<()> {
     // Looked at once for runs of one source that follow each other.
     let mut last: Option<(u32, Here<'_>)> = None;
     for run in runs {

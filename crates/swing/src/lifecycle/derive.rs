@@ -8,7 +8,7 @@ use crate::area::start::Start;
 use crate::area::tables::Source;
 use crate::hook::options::HookAt;
 use crate::hook::snapshot::{Inner, Snapshot};
-use crate::hook::sources::map_again;
+use crate::hook::sources::map_state;
 use crate::lifecycle::fork::handle_forks;
 use crate::model::backing::Backing;
 use crate::model::error::{Context, DeriveError, Fault, Result};
@@ -57,7 +57,7 @@ impl Snapshot {
         let mapping = if self.inner.mapping.claim_writer() {
             self.inner.mapping.clone()
         } else {
-            let again = map_again(ns, manifest, held, at).inspect_err(|_| {
+            let again = map_state(ns, manifest, held, at).inspect_err(|_| {
                 // Nothing is in it yet; what cannot be taken away now a collector finds.
                 let folder_name = folder_name(name, id);
                 let _ = dismantle(ns, &made.folder, &folder_name, &made.lock);

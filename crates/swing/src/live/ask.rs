@@ -4,10 +4,9 @@
 //! same areas, and with each the area's open folder. A connection whose owner has gone, or has
 //! closed it, is made again. A connection whose answer came too late is not used again.
 //!
-//! While the owner works the hooker does everything that needs no answer. It opens and leases the
-//! owner's next manifest, to watch it ([`crate::live::pending`]), and maps what states before this
-//! one needed ([`crate::live::map_ahead`]). The owner answers through the connection only after the
-//! state is current. A hooker that watches the manifest does not wait for the answer, and once it
+//! While the owner works the hooker opens and leases the owner's next manifest, to watch it
+//! ([`crate::live::pending`]). The owner answers through the connection only after the state is
+//! current. A hooker that watches the manifest does not wait for the answer, and once it
 //! has the owner's eventfd it notifies that instead of asking.
 //!
 //! Every wait ends at a time that the caller gives. Nothing here compares clocks of two processes.
@@ -22,7 +21,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::live::connect::{CONNECT, connect};
-use crate::live::map_ahead::Past;
 use crate::live::pending::{Stage, Watch};
 use crate::live::protocol::{
     ANSWER_BYTES, FAILED, FRESH, NOTIFIED, PINNED, REFUSED, REQUEST, REQUEST_BYTES, THREAD,
@@ -78,18 +76,11 @@ impl Coming {
         self.found || self.kept.is_at(parent, name)
     }
 
-    /// What was known before it.
-    pub(crate) fn past(&self) -> Option<&Past> {
-        self.kept.past.as_ref()
-    }
-
-    /// Waits until the state is current, or until it is known that it will not be in time. `past`
-    /// is for the next time.
-    pub(crate) fn wait_until_current(self, past: Option<Past>) -> Result<(), NotFresh> {
+    /// Waits until the state is current, or until it is known that it will not be in time.
+    pub(crate) fn wait_until_current(self) -> Result<(), NotFresh> {
         let Self { watch, mut kept, end, .. } = self;
         let heard = kept.connection.wait(Some(&watch), Stage::Coming, end);
         if watch.stage() == Stage::Current {
-            kept.past = past.or(kept.past);
             keep(kept);
             return Ok(());
         }
@@ -113,7 +104,6 @@ struct KeptConnection {
     /// Its number of forks: a child does not use what its parent has.
     process: u64,
     connection: Connection,
-    past: Option<Past>,
 }
 
 impl KeptConnection {
@@ -303,21 +293,15 @@ impl Connection {
 /// The connections not in use, the one used last at the end.
 static KEPT: Mutex<Vec<KeptConnection>> = Mutex::new(Vec::new());
 
-/// Asks the owner of an area for a fresh publish; the answer, and the area's folder. `meanwhile` is
-/// called, at most once, when the owner is at work, if the area has been
-/// hooked before. All waits are over at `end`.
-pub(crate) fn ask(
-    parent: &Folder,
-    name: &AreaName,
-    end: Instant,
-    meanwhile: &mut dyn FnMut(&Folder, &Past),
-) -> Result<(Answer, Arc<Folder>)> {
+/// Asks the owner of an area for a fresh publish; the answer, and the area's folder. All waits are
+/// over at `end`.
+pub(crate) fn ask(parent: &Folder, name: &AreaName, end: Instant) -> Result<(Answer, Arc<Folder>)> {
     if let Some(mut kept) = take_kept(parent, name)
         && kept.connection.notify()
     {
         let folder = kept.folder.clone();
         let is_there = |kept: &KeptConnection| kept.is_at(parent, name);
-        if let Some(answer) = answer_of(kept, end, meanwhile, &is_there) {
+        if let Some(answer) = answer_of(kept, end, &is_there) {
             return Ok((answer, folder));
         }
     }
@@ -340,9 +324,8 @@ pub(crate) fn ask(
         identity,
         process,
         connection,
-        past: None,
     };
-    let answer = kept.connection.notify().then(|| answer_of(kept, end, meanwhile, &|_| true));
+    let answer = kept.connection.notify().then(|| answer_of(kept, end, &|_| true));
     Ok((answer.flatten().unwrap_or(Answer::Closed), folder))
 }
 
@@ -358,13 +341,9 @@ pub(crate) fn is_answered(parent: &Folder, name: &AreaName) -> Result<bool> {
 fn answer_of(
     mut kept: KeptConnection,
     end: Instant,
-    meanwhile: &mut dyn FnMut(&Folder, &Past),
     is_there: &dyn Fn(&KeptConnection) -> bool,
 ) -> Option<Answer> {
     let watch = Watch::begin(&kept.folder, kept.connection.stamp);
-    if let (Some(_), Some(past)) = (&watch, &kept.past) {
-        meanwhile(&kept.folder, past);
-    }
     // That can be seen later, too, if there is something to do already.
     let found = watch.as_ref().is_none_or(|watch| watch.stage() == Stage::Empty);
     if found && !is_there(&kept) {
@@ -474,7 +453,7 @@ mod tests {
     fn kind(answer: Answer) -> Kind {
         match answer {
             Answer::Fresh => Kind::Fresh,
-            Answer::Coming(coming) => match coming.wait_until_current(None) {
+            Answer::Coming(coming) => match coming.wait_until_current() {
                 Ok(()) => Kind::Watched,
                 Err(_) => Kind::Lost,
             },
@@ -488,7 +467,7 @@ mod tests {
 
     fn ask(dir: &tempfile::TempDir) -> Kind {
         let parent = Folder::open_path(dir.path()).unwrap();
-        kind(super::ask(&parent, &area_name(), soon(), &mut |_, _| {}).unwrap().0)
+        kind(super::ask(&parent, &area_name(), soon()).unwrap().0)
     }
 
     /// Later than any answer of a test that is not to be late.
@@ -509,10 +488,10 @@ mod tests {
         stream.write_all(bytes).unwrap();
     }
 
-    /// Whether a process that has hooked an area knows the answering thread, the eventfd, and the
-    /// state before; after a few hooks, or more until it is as expected: on a busy machine a hooker
+    /// Whether a process that has hooked an area knows the answering thread and the eventfd;
+    /// after a few hooks, or more until it is as expected: on a busy machine a hooker
     /// may come too late to watch, or to read an answer.
-    fn known_after_hooks(switches: Switches, expected: [bool; 3]) -> [bool; 3] {
+    fn known_after_hooks(switches: Switches, expected: [bool; 2]) -> [bool; 2] {
         let dir = tempfile::tempdir().unwrap();
         let ns = Namespace::open(dir.path()).unwrap().with_switches(switches);
         let options = AreaOptions::with_reserve(ByteLen::mib(64));
@@ -520,14 +499,14 @@ mod tests {
         area.allow_live_hooks(true).unwrap();
         let patient = HookOptions { patience: Duration::from_secs(60), ..Default::default() };
         let parent = Folder::open_path(dir.path()).unwrap();
-        let mut known = [false; 3];
+        let mut known = [false; 2];
         for round in 1..1000 {
             std::thread::sleep(Duration::from_millis(2));
             assert!(ns.hook_live_with(&area_name(), patient).unwrap().is_fresh());
             let Some(mut kept) = take_kept(&parent, &area_name()) else { continue };
             kept.connection.read_unread();
             let connection = &kept.connection;
-            let now = [connection.thread > 0, connection.eventfd.is_some(), kept.past.is_some()];
+            let now = [connection.thread > 0, connection.eventfd.is_some()];
             known = std::array::from_fn(|i| known[i] || now[i]);
             keep(kept);
             if round > 2 && known == expected {
@@ -542,12 +521,9 @@ mod tests {
         let _alone = ALONE.lock();
         let on = Switches::ON;
         for (switches, expected) in [
-            (on, [true, true, true]),
-            (Switches { affinity: false, ..on }, [false, true, true]),
-            (Switches { notifier: false, ..on }, [true, false, true]),
-            (Switches { map_ahead: false, ..on }, [true, true, false]),
-            // Nothing is known ahead of a state that was not watched.
-            (Switches { made_ahead: false, ..on }, [true, true, false]),
+            (on, [true, true]),
+            (Switches { affinity: false, ..on }, [false, true]),
+            (Switches { notifier: false, ..on }, [true, false]),
         ] {
             assert_eq!(known_after_hooks(switches, expected), expected, "{switches:?}");
         }
@@ -679,7 +655,7 @@ mod tests {
         let (dir, folder) = folder();
         let parent = Folder::open_path(dir.path()).unwrap();
         assert!(matches!(
-            super::ask(&parent, &AreaName::new("none").unwrap(), soon(), &mut |_, _| {}),
+            super::ask(&parent, &AreaName::new("none").unwrap(), soon()),
             Err(Fault::NotFound)
         ));
         let listener = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
@@ -692,7 +668,7 @@ mod tests {
         let still_connected = first.join().unwrap();
         parent.rename("area", "removed").unwrap();
         parent.make_folder("area").unwrap();
-        let (answer, found) = super::ask(&parent, &area_name(), soon(), &mut |_, _| {}).unwrap();
+        let (answer, found) = super::ask(&parent, &area_name(), soon()).unwrap();
         assert_eq!(kind(answer), Kind::Nobody, "nobody listens there");
         assert_ne!(found.identity(), folder.identity());
         drop(still_connected);
@@ -783,15 +759,8 @@ mod tests {
             let identity = folder.identity();
             let (folder, process) = (Arc::new(folder), process::fork_generation());
             let (parent_path, name) = (parent.path().to_owned(), area_name());
-            let kept = KeptConnection {
-                parent: parent_path,
-                name,
-                folder,
-                identity,
-                process,
-                connection,
-                past: None,
-            };
+            let kept =
+                KeptConnection { parent: parent_path, name, folder, identity, process, connection };
             // Longer than a busy machine takes to say something, if anything is said.
             let is_said = word.is_some() || last.is_some();
             let longest = if is_said { Duration::from_secs(5) } else { 20 * PROMPT };
@@ -807,7 +776,7 @@ mod tests {
                 // Open as long as nothing was said, not even by closing it.
                 last.is_none().then_some(owner)
             });
-            assert_eq!(coming.wait_until_current(None).is_ok(), current, "{case}");
+            assert_eq!(coming.wait_until_current().is_ok(), current, "{case}");
             drop(telling.join().unwrap());
         }
         KEPT.lock().clear();

@@ -1,24 +1,21 @@
 //! Live hooks, the hooker's side: a snapshot of the state of this moment.
 //!
-//! The hooker asks the owner, and watches the manifest that the owner has made ahead. Meanwhile it
-//! maps what the states before suggest; then it maps the rest.
+//! The hooker asks the owner, and watches the manifest that the owner has made ahead. It maps the
+//! state as soon as that is known, while the owner makes it current.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::hook::options::{HookOptions, IfStale};
 use crate::hook::snapshot::Snapshot;
-use crate::hook::sources::{HeldSource, hold_sources};
+use crate::hook::sources::hold_sources;
 use crate::live::ask::{self, Answer, ask};
-use crate::live::map_ahead::{Past, Ready};
 use crate::live::pending::Watch;
-use crate::memory::lookup::check_memory;
 use crate::model::error::{Context, Fault, HookError, NotFresh, Result};
 use crate::model::name::AreaName;
-use crate::namespace::files::MEMORY;
 use crate::namespace::handle::Namespace;
 use crate::namespace::newest;
-use crate::sys::file::{self, Folder};
+use crate::sys::file::Folder;
 
 /// How often a hooker asks again whose connection was closed before there was an answer.
 const MAX_ASKS: u32 = 3;
@@ -71,22 +68,15 @@ impl Namespace {
 
     /// Asks once.
     fn hook_asking(&self, name: &AreaName, options: HookOptions, end: Instant) -> Result<Asked> {
-        let mut ready = None;
-        // While the owner is at work.
-        let mut meanwhile = |folder: &Folder, past: &Past| ready = Ready::make(self, folder, past);
-        let (answer, folder) = ask(self.folder(), name, end, &mut meanwhile)?;
-        // Not to be in the way of what is mapped otherwise.
-        let ready = ready.filter(|_| matches!(answer, Answer::Coming(_)));
+        let (answer, folder) = ask(self.folder(), name, end)?;
         match answer {
             Answer::Refused => Err(Fault::NotHookable),
             Answer::Coming(coming) => {
-                let snapshot = self.hook_watched(&folder, &coming.watch, ready, options);
-                let told = snapshot.as_ref().ok().filter(|_| self.switches().map_ahead);
-                let past = told.map(|snapshot| Past::after(coming.past(), snapshot));
+                let snapshot = self.hook_watched(&folder, &coming.watch, options);
                 if !coming.is_of(self.folder(), name) {
                     return Ok(Asked::Again);
                 }
-                match coming.wait_until_current(past) {
+                match coming.wait_until_current() {
                     Ok(()) => snapshot.map(Asked::Hooked),
                     // The kept connection was to an owner before this one: the manifest that was
                     // watched is its successor's, whom somebody else has asked.
@@ -107,30 +97,16 @@ impl Namespace {
         }
     }
 
-    /// Maps a state that has been watched, with what was made ready for it, if that is what it
-    /// needs.
+    /// Maps a state that has been watched.
     pub(crate) fn hook_watched(
         &self,
         folder: &Folder,
         watch: &Watch,
-        ready: Option<Ready>,
         options: HookOptions,
     ) -> Result<Snapshot> {
         let (manifest, lease) = watch.leased(folder)?;
-        let lease = Arc::new(lease);
-        let Some(Ready { memory, facts, mapping, shown, .. }) =
-            ready.filter(|ready| ready.fits(&manifest, options.at))
-        else {
-            let held = hold_sources(folder, &manifest, lease)?;
-            return Snapshot::map(self, manifest, held, options.at);
-        };
-        let path = folder.join(MEMORY);
-        if check_memory(&manifest, 0, &facts, &path).is_err() {
-            // Since it was opened it may have grown.
-            check_memory(&manifest, 0, &file::facts(memory.here_for(&path)?, &path)?, &path)?;
-        }
-        let held = vec![HeldSource { file: Some(memory), lease, via: None }];
-        Snapshot::map_over(self, manifest, held, mapping, &shown)
+        let held = hold_sources(folder, &manifest, Arc::new(lease))?;
+        Snapshot::map(self, manifest, held, options.at)
     }
 }
 

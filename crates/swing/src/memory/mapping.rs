@@ -64,32 +64,6 @@ impl Mapping {
         Ok(Self::over(released, geometry, span))
     }
 
-    /// As [`Mapping::reserve`], with some runs of one file mapped to be read, which is quickest
-    /// where the addresses are free.
-    pub(crate) fn reserve_showing(
-        released: OnRelease,
-        geometry: Geometry,
-        at: usize,
-        runs: &[Run],
-        file: Here<'_>,
-        path: &Path,
-    ) -> Result<Arc<Self>> {
-        let fault = |e| mapping_fault(e, path);
-        let len = geometry.reserve();
-        let direct = runs.split_first().and_then(|(first, rest)| {
-            let (part, offset) = (first.start as usize..first.end() as usize, first.file_offset);
-            Some((Span::reserve_around(len.as_usize(), at, part, file, offset).ok()?, rest))
-        });
-        let (mapping, rest) = match direct {
-            Some((span, rest)) => (Self::over(released, geometry, span), rest),
-            None => (Self::reserve(released, geometry, Some(at))?, runs),
-        };
-        for run in rest {
-            mapping.map_to_read(run, file).map_err(fault)?;
-        }
-        Ok(mapping)
-    }
-
     fn over(released: OnRelease, geometry: Geometry, span: Span) -> Arc<Self> {
         assert_eq!(span.len(), geometry.reserve().as_usize(), "addresses for all of the area");
         Arc::new(Self {

@@ -85,29 +85,6 @@ fn longest_line(stretch: &[Run]) -> Option<Run> {
     (count > 1 && 2 * (count - 1) >= over).then_some(line)
 }
 
-/// Whether two lists of ordered runs show something at the same addresses.
-pub(crate) fn cover_the_same(some: &[Run], others: &[Run]) -> bool {
-    let ends = |stretch: &[Run]| (stretch[0].start, stretch[stretch.len() - 1].end());
-    stretches(some).map(ends).eq(stretches(others).map(ends))
-}
-
-/// What to map one after the other so that `runs` are shown where `shown` are, of which nothing but
-/// their addresses may be left. Both are ordered, and [cover the same](cover_the_same), or nothing
-/// is shown yet.
-pub(crate) fn not_in(runs: &[Run], shown: &[Run]) -> Vec<Run> {
-    let is_shown = |run: &Run| {
-        let first = shown.partition_point(|s| s.end() <= run.start);
-        shown.get(first).is_some_and(|s| s.shows(run))
-    };
-    let rest: Vec<Run> = runs.iter().filter(|run| !is_shown(run)).copied().collect();
-    if rest.len() <= 1 {
-        return rest;
-    }
-    // All of it anew, where that takes fewer calls.
-    let all = layers(runs);
-    if rest.len() > all.len() { all } else { rest }
-}
-
 /// The merged, ordered, non-overlapping runs of an area.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunMap {
@@ -312,48 +289,6 @@ mod tests {
             }
             let at = |i| map.at(i).map(|r| (r.source, r.file_offset + (i - r.start)));
             assert_eq!(seen, (0..N).map(at).collect::<Vec<_>>());
-        }
-    }
-
-    /// Ordered runs that show something of three planes everywhere in a part of the addresses.
-    fn in_planes(rng: &mut fastrand::Rng, parts: &[(u64, u64)]) -> Vec<Run> {
-        let mut map = RunMap::default();
-        for (start, end) in parts {
-            let mut at = *start;
-            while at < *end {
-                let len = rng.u64(1..=(end - at).min(9));
-                map.set(r(at, len, 0, rng.u64(0..3) * 1000 + at));
-                at += len;
-            }
-        }
-        map.iter().collect()
-    }
-
-    #[test]
-    fn what_is_not_shown_is_mapped_over_the_rest() {
-        let seed = fastrand::u64(..);
-        println!("seed {seed}");
-        let mut rng = fastrand::Rng::with_seed(seed);
-        let bytes = |runs: &[Run]| {
-            let mut seen = vec![None; 100];
-            for run in runs {
-                (0..run.len).for_each(|k| {
-                    seen[(run.start + k) as usize] = Some(run.file_offset + k);
-                });
-            }
-            seen
-        };
-        for _ in 0..if cfg!(miri) { 5 } else { 2000 } {
-            let parts = [(rng.u64(0..20), rng.u64(20..50)), (rng.u64(50..60), rng.u64(60..100))];
-            let (runs, shown) = (in_planes(&mut rng, &parts), in_planes(&mut rng, &parts));
-            assert!(cover_the_same(&runs, &shown));
-            let missing = not_in(&runs, &shown);
-            assert!(missing.len() <= layers(&runs).len(), "never more calls");
-            assert_eq!(bytes(&[shown, missing].concat()), bytes(&runs));
-            assert_eq!(not_in(&runs, &runs), []);
-            let others = [(parts[0].0, parts[0].1), (parts[1].0, parts[1].1 + 1)];
-            assert!(!cover_the_same(&runs, &in_planes(&mut rng, &others)));
-            assert!(!cover_the_same(&runs, &runs[1..]));
         }
     }
 

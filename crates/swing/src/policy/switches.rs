@@ -2,8 +2,7 @@
 //! nothing else depends on any of them.
 //!
 //! [`WITHOUT_VARIABLE`] names what is switched off, for measurements and tests only. It is read
-//! when a namespace is opened. All but [`Switches::map_ahead`] are the owner's: what it leaves out,
-//! a hooker does not find.
+//! when a namespace is opened. All are the owner's: what it leaves out, a hooker does not find.
 
 /// The environment variable that switches such choices off, separated by commas: `SWING_WITHOUT=
 /// copy-ahead,affinity`. For measurements only; nothing but time and memory depends on it.
@@ -36,15 +35,12 @@ pub(crate) struct Switches {
     pub made_ahead: bool,
     /// A hooker notifies an eventfd, where it would send a request (`sys/notifier.rs`).
     pub notifier: bool,
-    /// A hooker maps the next state as earlier ones suggest, before it knows it
-    /// (`live/map_ahead.rs`).
-    pub map_ahead: bool,
 }
 
 type Field = fn(&mut Switches) -> &mut bool;
 
 /// What each is called in the variable.
-const NAMES: [(&str, Field); 10] = [
+const NAMES: [(&str, Field); 9] = [
     ("affinity", |s| &mut s.affinity),
     ("alternation", |s| &mut s.alternation),
     ("rejoining", |s| &mut s.rejoining),
@@ -54,7 +50,6 @@ const NAMES: [(&str, Field); 10] = [
     ("copy-ahead", |s| &mut s.copy_ahead),
     ("made-ahead", |s| &mut s.made_ahead),
     ("notifier", |s| &mut s.notifier),
-    ("map-ahead", |s| &mut s.map_ahead),
 ];
 
 impl Switches {
@@ -69,7 +64,6 @@ impl Switches {
         copy_ahead: true,
         made_ahead: true,
         notifier: true,
-        map_ahead: true,
     };
 
     /// All but those in a list of names, separated by commas; an error that tells the names, where

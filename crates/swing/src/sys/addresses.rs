@@ -70,39 +70,6 @@ impl Span {
         reserve_exactly(at, len).map(|base| Self::over(base, len))
     }
 
-    /// Reserves exactly these addresses, and maps a file range to be read over a part of them. That
-    /// part is mapped first, which takes a third less time than mapping it over a reservation.
-    pub(crate) fn reserve_around(
-        len: usize,
-        at: usize,
-        part: Range<usize>,
-        file: impl AsFd,
-        file_offset: u64,
-    ) -> Result<Self, Errno> {
-        assert!(len > 0 && len.is_multiple_of(SPAN_ALIGN), "spans are whole huge pages");
-        assert!(part.start < part.end && part.end <= len, "inside the span");
-        if !acceptable(at, len) {
-            return Err(Errno::INVAL);
-        }
-        let base = NonNull::new(at as *mut u8).ok_or(Errno::INVAL)?;
-        let (to, shown) = (at + part.start, part.len());
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
-        // SAFETY: FIXED_NOREPLACE never replaces an existing mapping.
-        let got = unsafe {
-            mm::mmap(to as *mut c_void, shown, ProtFlags::READ, flags, file, file_offset)
-        };
-        // What has been mapped when something fails is unmapped.
-        let mut made = vec![Self::over(exactly_at(to, shown, got)?, shown)];
-        for rest in [part.end..len, 0..part.start] {
-            if !rest.is_empty() {
-                let base = reserve_exactly(at + rest.start, rest.len())?;
-                made.push(Self::over(base, rest.len()));
-            }
-        }
-        made.into_iter().for_each(std::mem::forget);
-        Ok(Self::over(base, len))
-    }
-
     fn over(base: NonNull<u8>, len: usize) -> Self {
         Self { base, len, zeros: AtomicBool::new(false) }
     }
@@ -346,39 +313,6 @@ mod tests {
     fn nothing_is_mapped_outside() {
         let span = Span::reserve(SPAN_ALIGN, None).unwrap();
         let _ = span.unmap(SPAN_ALIGN, 4096);
-    }
-
-    #[test]
-    fn a_part_is_mapped_and_the_rest_reserved_or_nothing_is() {
-        let file = tempfile::tempfile().unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&file, b"shown", SPAN_ALIGN as u64).unwrap();
-        file.set_len(4 * SPAN_ALIGN as u64).unwrap();
-        let len = 3 * SPAN_ALIGN;
-        let whole = SPAN_ALIGN..2 * SPAN_ALIGN;
-        let ends = [SPAN_ALIGN, 2 * SPAN_ALIGN];
-        for part in [whole, 0..ends[0], ends[1]..len, 0..len] {
-            let at = random_place(len, SPAN_ALIGN).unwrap();
-            let around = |part: &Range<usize>| {
-                Span::reserve_around(len, at, part.clone(), &file, SPAN_ALIGN as u64)
-            };
-            let span = around(&part).unwrap();
-            assert_eq!((span.base().as_ptr() as usize, span.len()), (at, len));
-            // SAFETY: mapped, and nobody writes it.
-            let shown = unsafe { std::slice::from_raw_parts((at + part.start) as *const u8, 5) };
-            assert_eq!(shown, b"shown");
-            for taken in [0..SPAN_ALIGN, SPAN_ALIGN..ends[1], ends[1]..len] {
-                assert!(reserve_exactly(at + taken.start, taken.len()).is_err(), "reserved");
-            }
-            drop(span);
-            // Wherever something is, nothing is left behind.
-            for taken in [0..SPAN_ALIGN, SPAN_ALIGN..ends[1], ends[1]..len] {
-                let base = reserve_exactly(at + taken.start, taken.len()).unwrap();
-                let other = Span::over(base, taken.len());
-                assert_eq!(around(&part).err(), Some(Errno::EXIST));
-                drop(other);
-                drop(Span::over(reserve_exactly(at, len).unwrap(), len));
-            }
-        }
     }
 
     #[test]

@@ -138,6 +138,8 @@ struct Names {
     /// Tables and views, and the columns of each.
     tables: BTreeMap<String, Vec<String>>,
     functions: Vec<String>,
+    /// Functions that stand where a table does.
+    table_functions: Vec<String>,
 }
 
 impl Assistant {
@@ -162,7 +164,11 @@ impl Assistant {
             self.names.replace(Some(look_up(&self.connection)));
         }
         std::cell::Ref::map(self.names.borrow(), |names| {
-            static NONE: Names = Names { tables: BTreeMap::new(), functions: Vec::new() };
+            static NONE: Names = Names {
+                tables: BTreeMap::new(),
+                functions: Vec::new(),
+                table_functions: Vec::new(),
+            };
             names.as_ref().unwrap_or(&NONE)
         })
     }
@@ -176,12 +182,16 @@ fn look_up(connection: &Connection) -> Names {
         let columns = if index < MAX_TABLES { of(&table) } else { Vec::new() };
         tables.insert(table, columns);
     }
-    Names { tables, functions: functions(connection).unwrap_or_default() }
+    let named = |sql: &str| first_column(connection, sql).unwrap_or_default();
+    let functions = named("SHOW FUNCTIONS");
+    let of_tables = "SELECT function_name FROM duckdb_functions() WHERE function_type = 'table'";
+    Names { tables, functions, table_functions: named(of_tables) }
 }
 
-fn functions(connection: &Connection) -> swingdb::Result<Vec<String>> {
+/// The words of a query's first column, each once.
+fn first_column(connection: &Connection, sql: &str) -> swingdb::Result<Vec<String>> {
     let mut names = BTreeSet::new();
-    for batch in connection.query("SHOW FUNCTIONS")? {
+    for batch in connection.query(sql)? {
         let texts = cast(batch?.column(0), &DataType::Utf8).map_err(swingdb::Error::from)?;
         names.extend(texts.as_string::<i32>().iter().flatten().map(str::to_string));
     }
@@ -193,6 +203,9 @@ impl Names {
     /// Proposals for a word of SQL, the likely ones first; `typed` is all of the statement before.
     fn proposals(&self, typed: &str, word: &str) -> Vec<Pair> {
         let before = &typed[..typed.len() - word.len()];
+        if let Some(part) = word.strip_prefix('"') {
+            return self.quoted(typed, before, part);
+        }
         if let Some((table, part)) = word.rsplit_once('.')
             && let Some(columns) = self.columns_of(typed, table)
         {
@@ -204,24 +217,47 @@ impl Names {
             return proposals(part, columns, quoting).into_iter().map(qualified).collect();
         }
         let tables = || self.tables.keys().map(String::as_str);
-        if stands_behind_table_word(before) {
-            return proposals(word, tables(), quoting);
+        if let Some(last) = table_word(before) {
+            let mut pairs = proposals(word, tables(), quoting);
+            if !word.is_empty() && ["FROM", "JOIN"].contains(&last) {
+                let functions = self.table_functions.iter().map(String::as_str);
+                pairs.extend(proposals(word, functions, calling));
+            }
+            return pairs;
         }
         if word.is_empty() {
             return Vec::new();
         }
-        // Columns of the tables that the statement names, then all others.
+        let mut pairs = proposals(word, self.columns(typed).into_iter(), quoting);
+        pairs.extend(proposals(word, tables(), quoting));
+        pairs.extend(proposals(word, KEYWORDS.iter().copied(), as_typed));
+        pairs.extend(proposals(word, self.functions.iter().map(String::as_str), calling));
+        pairs
+    }
+
+    /// Proposals for a name in double quotes, of which `part` is typed.
+    fn quoted(&self, typed: &str, before: &str, part: &str) -> Vec<Pair> {
+        let table = before.strip_suffix('.').map(|before| &before[word_start(before)..]);
+        if let Some(columns) = table.and_then(|table| self.columns_of(typed, table)) {
+            return proposals(part, columns.iter().map(String::as_str), in_quotes);
+        }
+        let tables = self.tables.keys().map(String::as_str);
+        if table_word(before).is_some() {
+            return proposals(part, tables, in_quotes);
+        }
+        let mut pairs = proposals(part, self.columns(typed).into_iter(), in_quotes);
+        pairs.extend(proposals(part, tables, in_quotes));
+        pairs
+    }
+
+    /// Columns of the tables that the statement names, then all others.
+    fn columns(&self, typed: &str) -> Vec<&str> {
         let text = words_of(typed);
         let (named, other): (Vec<_>, Vec<_>) =
             self.tables.iter().partition(|(table, _)| text.contains(&table.to_lowercase()));
         let mut seen = BTreeSet::new();
         let columns = named.into_iter().chain(other).flat_map(|(_, columns)| columns);
-        let columns = columns.map(String::as_str).filter(|column| seen.insert(*column));
-        let mut pairs = proposals(word, columns, quoting);
-        pairs.extend(proposals(word, tables(), quoting));
-        pairs.extend(proposals(word, KEYWORDS.iter().copied(), as_typed));
-        pairs.extend(proposals(word, self.functions.iter().map(String::as_str), calling));
-        pairs
+        columns.map(String::as_str).filter(|column| seen.insert(*column)).collect()
     }
 
     /// The columns of a table, or of the table that has this alias in the statement.
@@ -250,13 +286,11 @@ fn words_of(text: &str) -> Vec<String> {
     words.map(str::to_lowercase).collect()
 }
 
-/// Whether a table comes next: behind FROM and its like.
-fn stands_behind_table_word(before: &str) -> bool {
-    if !before.ends_with(|c: char| c.is_whitespace()) {
-        return false;
-    }
-    let last = before.split_whitespace().next_back().unwrap_or_default();
-    BEFORE_TABLES.iter().any(|word| word.eq_ignore_ascii_case(last))
+/// The word behind which a table comes next, such as FROM.
+fn table_word(before: &str) -> Option<&'static str> {
+    let is_behind = before.ends_with(|c: char| c.is_whitespace());
+    let last = before.split_whitespace().next_back().filter(|_| is_behind)?;
+    BEFORE_TABLES.into_iter().find(|word| word.eq_ignore_ascii_case(last))
 }
 
 /// Each line is taken as it is: the shell asks for more while the statement is not finished.
@@ -346,6 +380,11 @@ fn quoting(_: &str) -> fn(&str) -> String {
     quote
 }
 
+/// A name in the double quotes of which the first is typed already.
+fn in_quotes(_: &str) -> fn(&str) -> String {
+    |name| format!("\"{}\"", name.trim_matches('"'))
+}
+
 /// A name as SQL needs it: in double quotes unless it is a plain lower-case word (or several).
 fn quote(name: &str) -> String {
     let plain = |part: &str| {
@@ -359,7 +398,15 @@ fn quote(name: &str) -> String {
     }
 }
 
+/// Where the word begins that is typed; a name in double quotes begins with the quote.
 fn word_start(typed: &str) -> usize {
+    let mut quotes = typed.char_indices().filter(|(_, c)| *c == '"').map(|(at, _)| at);
+    let count = quotes.clone().count();
+    if count % 2 == 1
+        && let Some(open) = quotes.nth(count - 1)
+    {
+        return open;
+    }
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
     typed
         .char_indices()
@@ -415,13 +462,19 @@ mod tests {
         let columns = |of: &[&str]| of.iter().map(|name| name.to_string()).collect();
         let tables = tables.map(|(table, of)| (table.to_string(), columns(of)));
         let functions = vec!["fabs".to_string(), "floor".to_string()];
-        let names = Names { tables: BTreeMap::from(tables), functions };
+        let table_functions = vec!["zip".to_string(), "range".to_string()];
+        let names = Names { tables: BTreeMap::from(tables), functions, table_functions };
         let proposed = |typed: &str| -> Vec<String> {
             let pairs = names.proposals(typed, &typed[word_start(typed)..]);
             pairs.into_iter().map(|pair| pair.replacement).collect()
         };
         assert_eq!(proposed("SELECT 1 FROM "), ["trips", "zones"]);
         assert_eq!(proposed("insert into z"), ["zones"]);
+        assert_eq!(proposed("SELECT 1 FROM z"), ["zones", "zip("]);
+        assert_eq!(proposed("SELECT \"Zo"), ["\"Zone\"", "\"zones\""]);
+        assert_eq!(proposed("SELECT 1 FROM trips AS t WHERE t.\"zo"), ["\"Zone\""]);
+        assert_eq!(proposed("SELECT 1 FROM \"t"), ["\"trips\""]);
+        assert_eq!(proposed("SELECT \"Zone\", fl"), ["floor("]);
         assert_eq!(proposed("SELECT trips."), ["trips.fare", "trips.\"Zone\""]);
         assert_eq!(proposed("SELECT 1\nFROM trips AS t JOIN zones z ON z.i"), ["z.id"]);
         assert_eq!(proposed("SELECT 1 FROM trips AS t WHERE t.f"), ["t.fare"]);

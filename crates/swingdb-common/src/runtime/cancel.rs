@@ -5,6 +5,11 @@
 //! waiting consumers wake at once with [`Error::Interrupted`], and the tasks that compute are
 //! aborted at their next pause. An interrupt with nothing running does nothing.
 //!
+//! A program may have several things going in one session: two cursors, a result that is read
+//! beside a statement. Each can be an [`Interruptible`]: its handle reaches the statements that
+//! were started within it, with their results, and no others. It also reaches a statement that
+//! waits for the one before it, and all that its work would start next.
+//!
 //! Planning has no pauses. So a thread that plans knows the token of its statement ([`stoppable`],
 //! [`Stoppable`]), and what plans asks for it at each step ([`checkpoint`]): walks over syntax
 //! trees, look-ups of names, rules of the optimizer. Where the statement is to end, the stack is
@@ -50,16 +55,40 @@ pub struct InterruptHandle {
 impl InterruptHandle {
     /// Ends the running statement with [`Error::Interrupted`], within about 100 ms.
     pub fn interrupt(&self) {
-        for token in self.running.tokens.lock().iter().filter_map(Weak::upgrade) {
+        let mut state = self.running.state.lock();
+        state.interrupted = state.within > 0;
+        for token in state.tokens.iter().filter_map(Weak::upgrade) {
             token.cancel();
+        }
+    }
+
+    /// Lets the work around this thread's statements ([`Interruptible`]) be ended with these
+    /// statements, as where a result is read by other work than that which began it.
+    pub fn join_here(&self) {
+        let all = WITHIN.with_borrow(Vec::clone);
+        if all.is_empty() {
+            return;
+        }
+        let tokens = self.running.state.lock().tokens.clone();
+        for token in tokens.iter().filter_map(Weak::upgrade) {
+            all.iter().for_each(|work| work.add(&token));
         }
     }
 }
 
-/// The statements of a session that an interrupt reaches.
+/// The statements that an interrupt reaches: those of a session, or of an [`Interruptible`].
 #[derive(Debug, Default)]
 pub struct Running {
-    tokens: Mutex<Vec<Weak<Cancel>>>,
+    state: Mutex<Reached>,
+}
+
+#[derive(Debug, Default)]
+struct Reached {
+    tokens: Vec<Weak<Cancel>>,
+    /// How many threads do the work of an [`Interruptible`]. None does a session's.
+    within: usize,
+    /// Whether that work is to end. Its next statements then end as they begin.
+    interrupted: bool,
 }
 
 impl Running {
@@ -67,9 +96,8 @@ impl Running {
     pub fn start(self: &Arc<Self>, limit: Option<Duration>) -> CancelToken {
         let deadline = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
         let token = Arc::new(Cancel { deadline, ..Cancel::default() });
-        let mut tokens = self.tokens.lock();
-        tokens.retain(|t| t.strong_count() > 0);
-        tokens.push(Arc::downgrade(&token));
+        self.add(&token);
+        WITHIN.with_borrow(|all| all.iter().for_each(|work| work.add(&token)));
         CancelToken(token)
     }
 
@@ -77,6 +105,100 @@ impl Running {
     pub fn handle(self: &Arc<Self>) -> InterruptHandle {
         InterruptHandle { running: Arc::clone(self) }
     }
+
+    fn add(&self, token: &Arc<Cancel>) {
+        let mut state = self.state.lock();
+        let is_other = |t: &Weak<Cancel>| Weak::as_ptr(t) != Arc::as_ptr(token);
+        state.tokens.retain(|t| t.strong_count() > 0 && is_other(t));
+        state.tokens.push(Arc::downgrade(token));
+        if state.interrupted {
+            token.cancel();
+        }
+    }
+}
+
+thread_local! {
+    /// What the statements of this thread are started within, the innermost last.
+    static WITHIN: RefCell<Vec<Arc<Running>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Work with statements of its own, which can be ended and nothing else of their sessions.
+#[derive(Clone, Debug, Default)]
+pub struct Interruptible {
+    running: Arc<Running>,
+}
+
+impl Interruptible {
+    /// Does the work. What is started meanwhile on this thread belongs to it, also its results.
+    pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _entered = Entered::new(&self.running);
+        work()
+    }
+
+    /// What another thread ends the work with: its statement, what it would start after that, and
+    /// results that are left of it.
+    pub fn handle(&self) -> InterruptHandle {
+        self.running.handle()
+    }
+
+    /// Does work that no handle but those of its sessions reaches, such as to undo what has failed.
+    pub fn outside<T>(work: impl FnOnce() -> T) -> T {
+        Surroundings::default().run(work)
+    }
+}
+
+/// While it lives, its thread's statements belong to an [`Interruptible`].
+struct Entered<'a> {
+    running: &'a Running,
+}
+
+impl<'a> Entered<'a> {
+    fn new(running: &'a Arc<Running>) -> Self {
+        running.state.lock().within += 1;
+        WITHIN.with_borrow_mut(|all| all.push(Arc::clone(running)));
+        Self { running }
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        WITHIN.with_borrow_mut(Vec::pop);
+        let mut state = self.running.state.lock();
+        state.within -= 1;
+        // The next work begins anew.
+        state.interrupted &= state.within > 0;
+    }
+}
+
+/// What a thread's statements are started within, for a thread that does its work for it.
+#[derive(Debug, Default)]
+pub struct Surroundings(Vec<Arc<Running>>);
+
+impl Surroundings {
+    /// Those of this thread.
+    pub fn here() -> Self {
+        Self(WITHIN.with_borrow(Vec::clone))
+    }
+
+    /// Does the work as if on the thread that they come from, which waits meanwhile.
+    pub fn run<T>(self, work: impl FnOnce() -> T) -> T {
+        /// Puts back what was there, also when the work panics.
+        struct Before(Vec<Arc<Running>>);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                WITHIN.set(std::mem::take(&mut self.0));
+            }
+        }
+        let _before = Before(WITHIN.replace(self.0));
+        work()
+    }
+}
+
+/// [`Error::Interrupted`] where the work is to end that this thread's statements belong to; for
+/// what waits before a statement has begun.
+pub fn may_start() -> Result<()> {
+    let ends = WITHIN.with_borrow(|all| all.iter().any(|work| work.state.lock().interrupted));
+    if ends { Err(Error::Interrupted) } else { Ok(()) }
 }
 
 #[derive(Debug, Default)]
@@ -117,8 +239,9 @@ impl StatementName {
 impl CancelToken {
     /// What another thread ends this one statement with.
     pub fn handle(&self) -> InterruptHandle {
-        let tokens = Mutex::new(vec![Arc::downgrade(&self.0)]);
-        InterruptHandle { running: Arc::new(Running { tokens }) }
+        let tokens = vec![Arc::downgrade(&self.0)];
+        let state = Mutex::new(Reached { tokens, ..Reached::default() });
+        InterruptHandle { running: Arc::new(Running { state }) }
     }
 
     /// The name of the token's statement.
@@ -358,7 +481,47 @@ mod tests {
         assert!(matches!(late.check(), Err(Error::TimedOut { limit_ms: 0 })));
         late.wait(late.cancelled());
         drop(late);
-        assert_eq!(running.tokens.lock().iter().filter(|t| t.strong_count() > 0).count(), 1);
+        let state = running.state.lock();
+        assert_eq!(state.tokens.iter().filter(|t| t.strong_count() > 0).count(), 1);
+    }
+
+    #[test]
+    fn work_is_ended_and_nothing_else_of_its_session() {
+        let session = Arc::new(Running::default());
+        let (one, other) = (Interruptible::default(), Interruptible::default());
+        let ends = |token: &CancelToken| token.check().is_err();
+        let result = one.run(|| session.start(None));
+        let beside = other.run(|| session.start(None));
+        one.handle().interrupt();
+        assert!(ends(&result), "what is left of the work is reached, too");
+        assert!(!ends(&beside));
+        one.run(|| {
+            let first = session.start(None);
+            assert!(!ends(&first), "the interrupt before was of the work before");
+            one.handle().interrupt();
+            assert!(ends(&first) && ends(&session.start(None)), "all of the work ends");
+            assert!(matches!(may_start(), Err(Error::Interrupted)));
+            assert!(!ends(&Interruptible::outside(|| session.start(None))));
+            other.run(|| assert!(ends(&session.start(None)), "work within it ends as well"));
+            let carried = Surroundings::here();
+            std::thread::scope(|threads| {
+                threads.spawn(|| assert!(may_start().is_ok() && !ends(&session.start(None))));
+                let as_here = || assert!(may_start().is_err() && ends(&session.start(None)));
+                threads.spawn(move || carried.run(as_here));
+            });
+        });
+        assert!(may_start().is_ok() && !ends(&session.start(None)));
+        let read = one.run(|| session.start(None));
+        other.run(|| {
+            one.handle().join_here();
+            other.handle().interrupt();
+        });
+        assert!(ends(&read), "who reads a result ends it");
+        other.handle().interrupt();
+        assert!(!ends(&other.run(|| session.start(None))), "an interrupt of nothing is forgotten");
+        let all = [one.run(|| session.start(None)), session.start(None)];
+        session.handle().interrupt();
+        assert!(all.iter().all(ends), "a session's interrupt reaches all of its statements");
     }
 
     #[test]

@@ -17,7 +17,9 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel;
 
+use crate::csv::lenient::Reject;
 use crate::csv::sniff::{Hints, Sniffed};
 use crate::input::InputFile;
 use crate::options::{ImportOptions, NewLine};
@@ -154,6 +156,34 @@ impl CsvScan {
             sink(order, piece.file, batch)
         };
         run.in_parallel(next, work)
+    }
+
+    /// The records that `ignore_errors` leaves out, with the numbers of their files, up to `most`
+    /// of them and some more.
+    pub(crate) fn rejects(
+        &self,
+        files: &[InputFile],
+        run: &Run<'_>,
+        most: usize,
+    ) -> Result<Vec<(usize, Reject)>> {
+        let layout = &self.layout;
+        let block_bytes = self.block_bytes(files.iter().map(|file| file.bytes).sum(), run);
+        let (next_file, open, next_index) = (0, None, 0);
+        let scan = self;
+        let mut feed = Feed { scan, files, run, layout, next_file, open, block_bytes, next_index };
+        let mut rejects = Vec::new();
+        while let Some(piece) = feed.next(Vec::new())? {
+            cancel::go_on()?;
+            let path = &files[piece.file].path;
+            let (dialect, layout) = (&self.dialect, &piece.layout);
+            let parser = Parser { path, dialect, layout, zone: run.zone };
+            let found = parser.rejects(&piece.block).into_iter();
+            rejects.extend(found.map(|reject| (piece.file, reject)));
+            if rejects.len() > most {
+                break;
+            }
+        }
+        Ok(rejects)
     }
 
     /// A block has about `batch_rows` records, and there are enough of them for all threads.
@@ -458,13 +488,19 @@ fn hints(options: &ImportOptions, target: Option<&Target<'_>>) -> Hints {
 
 /// The layout when there is no table yet: all columns, with the sniffed types or the caller's.
 fn layout_alone(file: &InputFile, sniffed: &Sniffed, options: &ImportOptions) -> Result<Layout> {
-    let mut names = sniffed.names.clone();
+    let mut names = names(file, sniffed, options)?;
     // Types for all columns of a file without header name them.
-    if !sniffed.dialect.header && options.types.len() == names.len() {
+    let unnamed = !sniffed.dialect.header && options.names.is_empty();
+    if unnamed && options.types.len() == names.len() {
         names = options.types.iter().map(|(name, _)| name.clone()).collect();
     }
     let mut types = sniffed.types.clone();
     let mut guessed = vec![true; types.len()];
+    check_count(file, "types", options.types_in_order.len(), types.len())?;
+    for (at, data_type) in options.types_in_order.iter().enumerate() {
+        types[at] = data_type.clone();
+        guessed[at] = false;
+    }
     for (name, data_type) in &options.types {
         match names.iter().position(|other| other.eq_ignore_ascii_case(name)) {
             Some(at) => {
@@ -491,6 +527,29 @@ fn layout_alone(file: &InputFile, sniffed: &Sniffed, options: &ImportOptions) ->
     })
 }
 
+/// The names of all columns: those that the caller gives the first ones, and those found.
+fn names(file: &InputFile, sniffed: &Sniffed, options: &ImportOptions) -> Result<Vec<String>> {
+    let mut names = sniffed.names.clone();
+    check_count(file, "names", options.names.len(), names.len())?;
+    for (at, name) in options.names.iter().enumerate() {
+        names[at].clone_from(name);
+    }
+    for name in names.iter().skip(options.names.len()) {
+        if options.names.iter().any(|given| given.eq_ignore_ascii_case(name)) {
+            let message = format!("two columns are called {name:?}; name all of them");
+            return Err(file.broken(&message));
+        }
+    }
+    Ok(names)
+}
+
+fn check_count(file: &InputFile, option: &str, given: usize, columns: usize) -> Result<()> {
+    match given > columns {
+        true => Err(file.broken(&format!("there are {columns} columns, and {given} {option}"))),
+        false => Ok(()),
+    }
+}
+
 /// The layout for a table's columns.
 fn layout_for_target(
     file: &InputFile,
@@ -498,22 +557,27 @@ fn layout_for_target(
     options: &ImportOptions,
     target: &Target<'_>,
 ) -> Result<(Layout, Option<Vec<usize>>)> {
-    let named = sniffed.dialect.header.then_some(&sniffed.names[..]);
-    let Matched { target_columns } = match_columns(&file.path, named, sniffed.names.len(), target)?;
+    let names = names(file, sniffed, options)?;
+    let are_named = sniffed.dialect.header || options.names.len() == names.len();
+    let named = are_named.then_some(&names[..]);
+    let Matched { target_columns } = match_columns(&file.path, named, names.len(), target)?;
+    check_count(file, "types", options.types_in_order.len(), names.len())?;
     let fields: Vec<Field> = target_columns
         .iter()
-        .map(|column| {
+        .enumerate()
+        .map(|(at, column)| {
             let field = &target.fields[*column];
             let given =
                 options.types.iter().find(|(name, _)| name.eq_ignore_ascii_case(field.name()));
-            let data_type = given.map_or(field.data_type(), |(_, data_type)| data_type);
+            let given = given.map(|(_, data_type)| data_type).or(options.types_in_order.get(at));
+            let data_type = given.unwrap_or(field.data_type());
             Field::new(field.name(), data_type.clone(), true)
         })
         .collect();
     let layout = Layout {
         schema: Arc::new(Schema::new(fields)),
         sources: (0..target_columns.len()).map(Some).collect(),
-        file_columns: sniffed.names.clone(),
+        file_columns: names,
         guessed: vec![false; target_columns.len()],
     };
     Ok((layout, Some(target_columns)))

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ use swingdb_common::runtime::cancel;
 use swingdb_common::runtime::cancel::StatementName;
 use swingdb_common::runtime::meter::Meter;
 
+use crate::input::fetcher::{address, not_fetched};
+use crate::input::parts::Parts;
 use crate::input::remote;
 use crate::input::stream::{Stream, is_standard_input, nameless_file};
 use crate::options::encoding::TextEncoding;
@@ -23,6 +26,9 @@ use crate::options::{FileFormat, ImportOptions};
 pub const MAX_FILES: usize = 100_000;
 /// Bytes read at a time from a compressed file.
 const COMPRESSED_READ_BYTES: usize = 1 << 20;
+
+/// The ends of packed files' names.
+const PACKED: [&str; 3] = [".gz", ".zst", ".zstd"];
 
 /// How the bytes of a text file are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,23 +48,25 @@ pub struct InputFile {
     head: Vec<u8>,
     /// What gives its bytes once; `bytes` says nothing then.
     stream: Option<Arc<Stream>>,
-    /// All bytes of a stream, unpacked.
+    /// All bytes of a stream, unpacked; those of an object that were fetched.
     copy: Option<Arc<File>>,
+    /// The object whose bytes are fetched as they are needed.
+    parts: Option<Arc<Parts>>,
     /// How its text is written; UTF-8 when `None`.
     encoding: Option<TextEncoding>,
 }
 
 /// Refuses to read from addresses of the network and of object stores.
 pub(crate) fn check_local(path: &str) -> Result<()> {
-    match remote::address(path) {
-        Some((scheme, rest)) => Err(remote::not_fetched(scheme, rest, "")),
+    match address(path) {
+        Some((scheme, rest)) => Err(not_fetched(scheme, rest, "")),
         None => Ok(()),
     }
 }
 
 /// Refuses to write to addresses of the network and of object stores.
 pub fn check_local_output(path: &str) -> Result<()> {
-    let Some((scheme, rest)) = remote::address(path) else { return Ok(()) };
+    let Some((scheme, rest)) = address(path) else { return Ok(()) };
     let instead = match scheme {
         "s3" | "s3a" => format!(", such as with aws s3 cp --recursive . s3://{rest}"),
         "gs" | "gcs" => format!(", such as with gcloud storage cp -r . gs://{rest}"),
@@ -73,7 +81,7 @@ pub fn check_local_output(path: &str) -> Result<()> {
 /// their bytes once, so nothing else reads them: a table in a query may be read several times.
 pub(crate) fn find_input(path: &str, format: Option<FileFormat>) -> Result<Vec<InputFile>> {
     if remote::is_remote(path) {
-        return find_remote(path);
+        return find_remote(path, format);
     }
     let single = Path::new(path.strip_prefix("file://").unwrap_or(path));
     match Stream::open(single) {
@@ -87,10 +95,10 @@ pub(crate) fn find_input(path: &str, format: Option<FileFormat>) -> Result<Vec<I
 /// statement may be planned, and read its tables, several times. So their bytes are kept in a file
 /// without a name: those of a FIFO until the statement has ended, those of the standard input for
 /// all statements of the process.
-pub(crate) fn find_read(path: &str) -> Result<Vec<InputFile>> {
+pub(crate) fn find_read(path: &str, format: Option<FileFormat>) -> Result<Vec<InputFile>> {
     static STANDARD_INPUT: Mutex<Option<InputFile>> = Mutex::new(None);
     if remote::is_remote(path) {
-        return find_remote(path);
+        return find_remote(path, format);
     }
     if is_standard_input(path) {
         let mut known = STANDARD_INPUT.lock();
@@ -111,14 +119,25 @@ pub(crate) fn find_read(path: &str) -> Result<Vec<InputFile>> {
     }
 }
 
-/// The files at an address of an object store or of the web.
-fn find_remote(path: &str) -> Result<Vec<InputFile>> {
-    kept(path, || {
-        let fetched = remote::find(path)?.into_iter();
-        let file = |object: remote::Object| {
-            InputFile::of_copy(Path::new(&object.address), object.file, object.bytes)
+/// The files at an address of an object store or of the web; of Parquet files their ends.
+fn find_remote(path: &str, format: Option<FileFormat>) -> Result<Vec<InputFile>> {
+    let in_parts = |address: &str| {
+        let name = Path::new(address);
+        // What is packed is read from its beginning.
+        let is_packed = PACKED.iter().any(|end| address.to_ascii_lowercase().ends_with(end));
+        format.or_else(|| format_by_name(name)) == Some(FileFormat::Parquet) && !is_packed
+    };
+    // The same address may be read as files of another format, too.
+    let key = if in_parts(path) { format!("{path} in parts") } else { path.to_string() };
+    kept(&key, || {
+        let found = remote::find(path, &in_parts)?.into_iter();
+        let file = |object: remote::Object| match object {
+            remote::Object::Whole { address, file, bytes } => {
+                InputFile::of_copy(Path::new(&address), file, bytes)
+            }
+            remote::Object::Parts(parts) => InputFile::of_parts(parts),
         };
-        fetched.map(file).collect()
+        found.map(file).collect()
     })
 }
 
@@ -245,10 +264,19 @@ impl InputFile {
         Self { copy: Some(Arc::new(copy)), ..file }.look()
     }
 
+    /// An object of which parts are fetched when they are needed.
+    fn of_parts(parts: Arc<Parts>) -> Result<Self> {
+        let file = Self::new(Path::new(&parts.address), parts.bytes, None);
+        let is_here = parts.has_all();
+        let file = Self { copy: Some(Arc::clone(&parts.file)), parts: Some(parts), ..file };
+        // The beginning says what the caller knows already.
+        if is_here { file.look() } else { Ok(file) }
+    }
+
     fn new(path: &Path, bytes: u64, stream: Option<Arc<Stream>>) -> Self {
         let (packing, head) = (Packing::Plain, Vec::new());
         let path = path.to_path_buf();
-        Self { path, bytes, packing, head, stream, copy: None, encoding: None }
+        Self { path, bytes, packing, head, stream, copy: None, parts: None, encoding: None }
     }
 
     /// The file as text in `encoding`.
@@ -322,6 +350,27 @@ impl InputFile {
         self.copy.is_some()
     }
 
+    /// Has all bytes here, also those of an object of which only parts were needed before.
+    pub(crate) fn whole(&self) -> Result<()> {
+        self.parts.as_ref().map_or(Ok(()), |parts| parts.need_all())
+    }
+
+    /// Has these bytes here.
+    pub(crate) fn need(&self, ranges: &[Range<u64>]) -> Result<()> {
+        self.parts.as_ref().map_or(Ok(()), |parts| parts.need(ranges))
+    }
+
+    /// Whether these bytes are here.
+    pub(crate) fn has(&self, ranges: &[Range<u64>]) -> bool {
+        self.parts.as_ref().is_none_or(|parts| parts.has(ranges))
+    }
+
+    /// A file that these bytes can be read from, and maybe others not.
+    pub(crate) fn file_with(&self, ranges: &[Range<u64>]) -> Result<File> {
+        self.need(ranges)?;
+        self.opened().map_err(|error| Error::io(&self.path, error))
+    }
+
     /// Whether its bytes are given once, and their number is not known before.
     pub(crate) fn is_stream(&self) -> bool {
         self.stream.is_some()
@@ -341,6 +390,11 @@ impl InputFile {
 
     /// A file that can be read anywhere; a stream cannot.
     pub(crate) fn file(&self) -> io::Result<File> {
+        self.whole().map_err(io::Error::other)?;
+        self.opened()
+    }
+
+    fn opened(&self) -> io::Result<File> {
         match &self.copy {
             // Opened anew, for a position of its own.
             Some(copy) => File::open(format!("/proc/self/fd/{}", copy.as_raw_fd())),
@@ -396,6 +450,7 @@ impl InputFile {
     }
 
     fn unpacked(&self, meter: Option<Arc<Meter>>) -> Result<Box<dyn Read + Send>> {
+        self.whole()?;
         let source: Box<dyn Read + Send> = match &self.stream {
             Some(stream) => Box::new(stream.reader()),
             None => Box::new(self.file().map_err(|error| Error::io(&self.path, error))?),
@@ -435,8 +490,7 @@ impl InputFile {
 /// The format that the end of a file's name tells; a `.gz` or `.zst` behind it does not matter.
 pub(crate) fn format_by_name(path: &Path) -> Option<FileFormat> {
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-    let name =
-        [".gz", ".zst", ".zstd"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+    let name = PACKED.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
     match Path::new(name).extension()?.to_str()? {
         "parquet" | "pq" | "parq" => Some(FileFormat::Parquet),
         "csv" | "tsv" | "tbl" | "txt" => Some(FileFormat::Csv),

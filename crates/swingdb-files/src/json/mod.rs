@@ -1,4 +1,4 @@
-//! JSON: one object a line, or one array of objects.
+//! JSON: one object a line, objects over several lines, or one array of objects.
 //!
 //! Lines are cut and decoded in parallel like CSV records. A sample gives the columns ([`shape`]):
 //! the members of its objects, in the order of their first appearance. A column of strings that
@@ -137,12 +137,37 @@ fn open_lines(file: &InputFile, run: Option<&Run<'_>>) -> Result<Box<dyn Read + 
     if head.starts_with(BYTE_ORDER_MARK) {
         head.drain(..BYTE_ORDER_MARK.len());
     }
-    let is_array = head.trim_ascii_start().first() == Some(&b'[');
+    let form = Form::of(&head);
     let whole = std::io::Cursor::new(head).chain(reader);
-    Ok(match is_array {
-        true => Box::new(ArrayLines::new(whole)),
-        false => Box::new(whole),
+    Ok(match form {
+        Form::Lines => Box::new(whole),
+        Form::Array | Form::Spread => Box::new(ObjectLines::new(whole, form)),
     })
+}
+
+/// How objects stand in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Each on a line.
+    Lines,
+    /// As the elements of one array.
+    Array,
+    /// Over several lines.
+    Spread,
+}
+
+impl Form {
+    /// By the beginning of a file. A line that could end there is taken to, so that a line which is
+    /// broken is an error and does not swallow the next ones.
+    fn of(head: &[u8]) -> Self {
+        let head = head.trim_ascii_start();
+        let end = memchr::memchr(b'\n', head);
+        match (head.first(), end.map(|end| head[..end].trim_ascii_end())) {
+            (Some(b'['), _) => Self::Array,
+            (Some(b'{'), Some([.., b'{' | b'[' | b','])) => Self::Spread,
+            _ => Self::Lines,
+        }
+    }
 }
 
 /// The rows of a block; the error is that of its first faulty line.
@@ -341,18 +366,22 @@ fn for_target(
     Ok((Plan { schema, keys: plan.keys, kinds, unknown: SAMPLED }, columns))
 }
 
-/// Turns `[{...}, {...}]` into a line for each element, while it is read.
-struct ArrayLines<R> {
+/// Gives each object a line while a file is read: elements of an array, objects over several lines.
+struct ObjectLines<R> {
     source: R,
+    /// How deep the objects lie.
+    outside: usize,
     depth: usize,
     in_string: bool,
     escaped: bool,
     buffer: Vec<u8>,
 }
 
-impl<R: Read> ArrayLines<R> {
-    fn new(source: R) -> Self {
-        Self { source, depth: 0, in_string: false, escaped: false, buffer: Vec::new() }
+impl<R: Read> ObjectLines<R> {
+    fn new(source: R, form: Form) -> Self {
+        let outside = usize::from(form == Form::Array);
+        let buffer = Vec::new();
+        Self { source, outside, depth: 0, in_string: false, escaped: false, buffer }
     }
 
     /// The byte that stands for `byte`.
@@ -370,31 +399,35 @@ impl<R: Read> ArrayLines<R> {
             b'"' => self.in_string = true,
             b'[' | b'{' => {
                 self.depth += 1;
-                if self.depth == 1 {
+                if self.depth == self.outside {
                     return b' ';
                 }
             }
             b']' | b'}' => {
-                self.depth = self.depth.saturating_sub(1);
-                if self.depth == 0 {
+                let was = self.depth;
+                self.depth = was.saturating_sub(1);
+                if was > 0 && was == self.outside {
                     return b'\n';
                 }
             }
-            b',' if self.depth == 1 => return b'\n',
-            b'\n' | b'\r' => return b' ',
+            b',' if self.outside > 0 && self.depth == self.outside => return b'\n',
+            b'\n' | b'\r' if self.outside > 0 || self.depth > 0 => return b' ',
             _ => {}
         }
         byte
     }
 }
 
-impl<R: Read> Read for ArrayLines<R> {
+impl<R: Read> Read for ObjectLines<R> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(out.len(), 0);
         let read = self.source.read(&mut buffer)?;
         if read == 0 && !out.is_empty() && (self.depth > 0 || self.in_string) {
-            let what = "the array is not closed: the end of the file is missing";
+            let what = match self.outside {
+                0 => "an object is not closed: the end of the file is missing",
+                _ => "the array is not closed: the end of the file is missing",
+            };
             return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what));
         }
         for (to, from) in out.iter_mut().zip(&buffer[..read]) {
@@ -413,7 +446,8 @@ mod tests {
     fn an_array_that_is_cut_off_is_an_error() {
         let whole = br#"[{"a": 1}, {"a": "]"}]"#;
         for length in 0..=whole.len() {
-            let read = ArrayLines::new(&whole[..length]).read_to_string(&mut String::new());
+            let mut lines = ObjectLines::new(&whole[..length], Form::Array);
+            let read = lines.read_to_string(&mut String::new());
             assert_eq!(read.is_ok(), length == 0 || length == whole.len(), "{length}");
         }
     }
@@ -424,12 +458,38 @@ mod tests {
             {"a": [],
              "b": "\\"} ] "#;
         let mut out = String::new();
-        ArrayLines::new(&text[..]).read_to_string(&mut out).unwrap();
+        ObjectLines::new(&text[..], Form::Array).read_to_string(&mut out).unwrap();
         let lines: Vec<&str> = out.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         assert_eq!(lines.len(), 2, "{out}");
         for line in lines {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             assert!(value.is_object());
+        }
+    }
+
+    #[test]
+    fn objects_over_several_lines_become_lines() {
+        let text = "{\n \"a\": {\"b\": [1,\n2]},\n\"c\": \"}\\\"\"\n}\n\n{\r\n}\n";
+        let mut out = String::new();
+        ObjectLines::new(text.as_bytes(), Form::Spread).read_to_string(&mut out).unwrap();
+        let lines: Vec<&str> = out.lines().filter(|line| !line.trim().is_empty()).collect();
+        assert_eq!(lines.len(), 2, "{out}");
+        for line in lines {
+            assert!(serde_json::from_str::<serde_json::Value>(line).unwrap().is_object());
+        }
+        let whole = ObjectLines::new(&text.as_bytes()[..10], Form::Spread);
+        assert!(std::io::read_to_string(whole).unwrap_err().to_string().contains("not closed"));
+        for (head, form) in [
+            (" [\n", Form::Array),
+            ("{\n", Form::Spread),
+            ("\n{\"a\": {\r\n", Form::Spread),
+            ("{\"a\": 1,\n", Form::Spread),
+            ("{\"a\":\n{\"a\": 1}", Form::Lines),
+            ("{\"a\": 1}\n{", Form::Lines),
+            ("{", Form::Lines),
+            ("", Form::Lines),
+        ] {
+            assert_eq!(Form::of(head.as_bytes()), form, "{head:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rows as JSON lines.
+//! Rows as JSON: lines, or the elements of an array.
 
 use std::sync::Arc;
 
@@ -21,6 +21,25 @@ pub(crate) fn lines(batches: &[RecordBatch], out: &mut Vec<u8>) -> Result<()> {
         writer.write(batch)?;
     }
     Ok(writer.finish()?)
+}
+
+/// Behind the last elements.
+pub(crate) const ARRAY_END: &str = "\n]\n";
+
+/// Appends an element of an array for each row; `first`: they are the array's first ones, and its
+/// beginning comes before them.
+pub(crate) fn elements(batches: &[RecordBatch], first: bool, out: &mut Vec<u8>) -> Result<()> {
+    let mut rows = Vec::new();
+    lines(batches, &mut rows)?;
+    out.extend_from_slice(if first { b"[\n\t" } else { b",\n\t" });
+    // No value has a line break of its own: JSON writes `\n` for it.
+    for byte in rows.trim_ascii_end() {
+        match byte {
+            b'\n' => out.extend_from_slice(b",\n\t"),
+            byte => out.push(*byte),
+        }
+    }
+    Ok(())
 }
 
 /// Writes as `to_json` does what the writer's own encoder writes otherwise: NaN and infinities,

@@ -137,6 +137,10 @@ pub struct ImportOptions {
     pub all_text: bool,
     /// CSV and JSON: types of columns by name, instead of what the sample suggests.
     pub types: Vec<(String, DataType)>,
+    /// CSV: types of the first columns, by their places.
+    pub types_in_order: Vec<DataType>,
+    /// CSV: names of the first columns, instead of those in the header.
+    pub names: Vec<String>,
     /// CSV and JSON: rows looked at for finding out types; 20 480 when `None`, all with `u64::MAX`.
     pub sample_rows: Option<u64>,
     /// CSV and JSON: how the files are packed ("none", "gzip", "zstd"), an error where they are
@@ -264,6 +268,8 @@ pub struct ExportOptions {
     pub timestamp_format: Option<WriteFormat>,
     /// CSV: the text for NULL; nothing when `None`.
     pub null: Option<String>,
+    /// JSON: whether the objects are the elements of one array, and not each on a line by itself.
+    pub array: bool,
     /// Parquet: rows of a row group.
     pub row_group_rows: Option<usize>,
     /// Threads to use; all cores when `None`.
@@ -401,7 +407,12 @@ impl ImportOptions {
                 let rows = value.number(name)?;
                 self.sample_rows = Some(u64::try_from(rows).unwrap_or(u64::MAX));
             }
-            "columns" | "types" | "dtypes" => self.types = types(name, value)?,
+            "types" | "dtypes" | "column_types" if matches!(value, OptionValue::List(_)) => {
+                let one = |sql: &String| crate::text::types::parse_type(sql);
+                self.types_in_order = value.texts(name)?.iter().map(one).collect::<Result<_>>()?;
+            }
+            "columns" | "types" | "dtypes" | "column_types" => self.types = types(name, value)?,
+            "names" | "column_names" => self.names = names(name, value)?,
             "threads" => self.threads = Some(value.count(name)?.max(1) as usize),
             "block_bytes" | "buffer_size" => {
                 self.block_bytes = Some(value.count(name)?.max(1) as usize)
@@ -443,8 +454,8 @@ impl ImportOptions {
             "ignore_errors" => self.ignore_errors = value.flag(name)?,
             "store_rejects" | "rejects_table" | "rejects_scan" | "rejects_limit" => {
                 let message = format!(
-                    "option {name}: records that ignore_errors leaves out are not kept; without \
-                     ignore_errors the error names the first one and says what is wrong"
+                    "option {name}: records that ignore_errors leaves out are not kept; FROM \
+                     csv_rejects('file', ...) reads them, with what is wrong with each"
                 );
                 return Err(Error::unsupported(message));
             }
@@ -475,6 +486,8 @@ impl ImportOptions {
             ("null_padding", self.null_padding, csv),
             ("all_varchar", self.all_text, csv),
             ("columns", !self.types.is_empty(), text),
+            ("types in a list", !self.types_in_order.is_empty(), csv),
+            ("names", !self.names.is_empty(), csv),
             ("sample_size", self.sample_rows.is_some(), text),
             ("compression", self.compression.is_some(), text),
         ];
@@ -531,6 +544,7 @@ impl ExportOptions {
             "row_group_size" | "row_group_rows" | "max_row_group_size" => {
                 self.row_group_rows = Some(value.count(name)?.max(1) as usize);
             }
+            "array" => self.array = value.flag(name)?,
             "threads" => self.threads = Some(value.count(name)?.max(1) as usize),
             "zero_copy" => self.zero_copy = value.flag(name)?,
             "partition_by" => self.partition_by = value.texts(name)?,
@@ -623,6 +637,7 @@ impl ExportOptions {
             ("dateformat", self.date_format.is_some(), csv),
             ("timestampformat", self.timestamp_format.is_some(), csv),
             ("null", self.null.is_some(), csv),
+            ("array", self.array, &[FileFormat::Json][..]),
             ("row_group_size", self.row_group_rows.is_some(), &[FileFormat::Parquet][..]),
             ("zero_copy", self.zero_copy, &[FileFormat::Arrow][..]),
         ];
@@ -696,6 +711,8 @@ const IMPORT_OPTIONS: &[&str] = &[
     "all_varchar",
     "sample_size",
     "columns",
+    "types",
+    "names",
     "compression",
     "hive_partitioning",
     "hive_types",
@@ -717,6 +734,7 @@ const EXPORT_OPTIONS: &[&str] = &[
     "dateformat",
     "timestampformat",
     "null",
+    "array",
     "row_group_size",
     "threads",
     "zero_copy",
@@ -802,6 +820,17 @@ fn date_style(text: &str) -> Option<DateStyle> {
         [b'%', b'm', a, b'%', b'd', b, b'%', b'Y'] if a == b => Some(DateStyle::MonthFirst(*a)),
         _ => None,
     }
+}
+
+/// Names of columns, each once without regard to case.
+fn names(option: &str, value: &OptionValue) -> Result<Vec<String>> {
+    let names = value.texts(option)?;
+    for (at, name) in names.iter().enumerate() {
+        if names[..at].iter().any(|other| other.eq_ignore_ascii_case(name)) {
+            return Err(Error::plan(format!("option {option} has the name {name:?} twice")));
+        }
+    }
+    Ok(names)
 }
 
 fn types(option: &str, value: &OptionValue) -> Result<Vec<(String, DataType)>> {

@@ -4,8 +4,11 @@
 //!
 //! The parts are those of `ColumnChunk` and `ColumnMetaData` in Parquet's `parquet.thrift`.
 
+use std::ops::Range;
+
+use parquet::arrow::ProjectionMask;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
 /// Refuses a footer whose columns, indexes or filters lie outside of a file of so many bytes.
 pub(super) fn check(metadata: &ParquetMetaData, bytes: u64) -> Result<(), ParquetError> {
@@ -47,6 +50,17 @@ fn part_outside(column: &ColumnChunkMetaData, bytes: u64) -> Option<&'static str
     ];
     let found = parts.into_iter().find(|(_, offset, length)| outside(*offset, *length));
     found.map(|(part, ..)| part)
+}
+
+/// Where the columns of a row group lie that are read; `None`: all of them.
+pub(super) fn ranges(group: &RowGroupMetaData, read: Option<&ProjectionMask>) -> Vec<Range<u64>> {
+    let columns = group.columns().iter().enumerate();
+    let read = columns.filter(|(at, _)| read.is_none_or(|mask| mask.leaf_included(*at)));
+    let range = |(_, column): (usize, &ColumnChunkMetaData)| {
+        let (start, length) = column.byte_range();
+        start..start.saturating_add(length)
+    };
+    read.map(range).collect()
 }
 
 fn is_inside(offset: i64, length: i64, bytes: u64) -> bool {

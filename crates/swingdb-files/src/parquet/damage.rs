@@ -89,7 +89,11 @@ pub(super) fn error(path: &Path, error: ParquetError) -> Error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
             Ok(io) if io.raw_os_error().is_some() => Error::io(path, *io),
             Ok(io) => unreadable(path, &io.to_string()),
-            Err(other) => unreadable(path, &other.to_string()),
+            // Such as of a part that cannot be fetched.
+            Err(other) => match other.downcast::<Error>() {
+                Ok(own) => *own,
+                Err(other) => unreadable(path, &other.to_string()),
+            },
         },
         other => unreadable(path, &other.to_string()),
     }

@@ -6,6 +6,7 @@
 //! Thrift's repository; `FileMetaData` in Parquet's `parquet.thrift`).
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use parquet::errors::ParquetError;
@@ -37,16 +38,27 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
-/// Refuses what the decoder would not survive; what else is wrong it finds itself.
-pub(super) fn check(file: &File, bytes: u64) -> Result<(), ParquetError> {
+/// Where the last bytes of a file lie, which say where its footer does.
+pub(super) fn tail(bytes: u64) -> Range<u64> {
+    bytes.saturating_sub(TAIL)..bytes
+}
+
+/// Where the footer lies, by the tail; `None`: that says nothing.
+pub(super) fn place(file: &File, bytes: u64) -> Result<Option<Range<u64>>, ParquetError> {
     let mut tail = [0; TAIL as usize];
-    let Some(end) = bytes.checked_sub(TAIL) else { return Ok(()) };
+    let Some(end) = bytes.checked_sub(TAIL) else { return Ok(None) };
     file.read_exact_at(&mut tail, end)?;
     let (length, magic) = tail.split_at(4);
     let length = length.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-    let Some(start) = end.checked_sub(length).filter(|_| magic == MAGIC) else { return Ok(()) };
-    let mut footer = vec![0; length as usize];
-    file.read_exact_at(&mut footer, start)?;
+    let start = end.checked_sub(length).filter(|_| magic == MAGIC);
+    Ok(start.map(|start| start..end))
+}
+
+/// Refuses what the decoder would not survive; what else is wrong it finds itself.
+pub(super) fn check(file: &File, place: Option<Range<u64>>) -> Result<(), ParquetError> {
+    let Some(place) = place else { return Ok(()) };
+    let mut footer = vec![0; (place.end - place.start) as usize];
+    file.read_exact_at(&mut footer, place.start)?;
     check_footer(&footer).map_err(|why| ParquetError::General(why.to_string()))
 }
 

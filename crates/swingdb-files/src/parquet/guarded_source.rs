@@ -6,7 +6,6 @@
 //! row group is decoded again to see whether the file is damaged.
 
 use std::fmt;
-use std::fs::File;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +33,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use swingdb_common::error::Error;
 
 use crate::input::decoder;
+use crate::parquet::chunks::ranges;
 use crate::parquet::damage;
 use crate::parquet::known::Known;
 
@@ -186,7 +186,7 @@ impl Guard {
             match damage {
                 Some(damage) => damage.into(),
                 None if panic.is_in_parquet() => {
-                    damage::broken(&self.known.path, damage::GAVE_UP.to_string()).into()
+                    damage::broken(self.known.path(), damage::GAVE_UP.to_string()).into()
                 }
                 None => panic.resume(),
             }
@@ -196,20 +196,21 @@ impl Guard {
     /// What is damaged in the row group that was read last.
     fn damage(&self) -> Option<Error> {
         let row_group = self.progress.row_group(&self.known)?;
-        let source = File::open(&self.known.path).ok()?;
+        let group = self.known.metadata.row_groups().get(row_group)?;
+        let source = self.known.input.file_with(&ranges(group, None)).ok()?;
         let metadata = Arc::clone(&self.known.metadata);
         let metadata =
             decoder::run(|| ArrowReaderMetadata::try_new(metadata, ArrowReaderOptions::new()));
         let found = damage::find(&source, &metadata.ok()?.ok()?, std::iter::once(row_group))?;
-        Some(damage::broken(&self.known.path, found.to_string()))
+        Some(damage::broken(self.known.path(), found.to_string()))
     }
 
     /// An error of the decoder as one about the file; others as they are.
     fn about_file(&self, error: DataFusionError) -> DataFusionError {
         let error = match error {
-            DataFusionError::ParquetError(error) => damage::error(&self.known.path, *error),
+            DataFusionError::ParquetError(error) => damage::error(self.known.path(), *error),
             DataFusionError::ArrowError(error, trace) => match *error {
-                ArrowError::ParquetError(why) => damage::unreadable(&self.known.path, &why),
+                ArrowError::ParquetError(why) => damage::unreadable(self.known.path(), &why),
                 other => return DataFusionError::ArrowError(Box::new(other), trace),
             },
             DataFusionError::Context(context, inner) => {

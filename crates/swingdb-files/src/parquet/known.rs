@@ -2,7 +2,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -16,7 +16,7 @@ use crate::parquet::scan::ParquetScan;
 /// A file's footer, and which file it is that of.
 #[derive(Debug)]
 pub(super) struct Known {
-    pub(super) path: PathBuf,
+    pub(super) input: InputFile,
     pub(super) identity: Identity,
     pub(super) metadata: Arc<ParquetMetaData>,
 }
@@ -31,34 +31,52 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        }
+    /// That of an input as it is now.
+    pub(super) fn now(input: &InputFile) -> Result<Self> {
+        let found = match input.is_copy() {
+            // Its path is the name of something else.
+            true => input
+                .file_with(&[])
+                .and_then(|file| file.metadata().map_err(|error| Error::io(&input.path, error))),
+            false => std::fs::metadata(&input.path).map_err(|error| Error::io(&input.path, error)),
+        };
+        Ok(Self::of(input, &found?))
+    }
+
+    /// That of the file which an input was found to be.
+    pub(super) fn of(input: &InputFile, metadata: &Metadata) -> Self {
+        // What fills holes of a copy does not make it another one.
+        let modified = match input.is_copy() {
+            true => (0, 0),
+            false => (metadata.mtime(), metadata.mtime_nsec()),
+        };
+        let (device, inode) = (metadata.dev(), metadata.ino());
+        Self { device, inode, bytes: metadata.len(), modified }
     }
 }
 
 impl Known {
     pub(super) fn load(input: &InputFile) -> Result<(Self, SchemaRef)> {
-        let look = || std::fs::metadata(&input.path).map_err(|e| Error::io(&input.path, e));
-        let before = Identity::of(&look()?);
-        let mut file = input.clone();
-        file.bytes = before.bytes;
-        let loaded = ParquetScan::load(&file)?;
-        let identity = Identity::of(&look()?);
+        let before = Identity::now(input)?;
+        let mut input = input.clone();
+        input.bytes = before.bytes;
+        let loaded = ParquetScan::load(&input)?;
+        let identity = Identity::now(&input)?;
         if identity != before {
             return Err(changed(&input.path));
         }
         let metadata =
-            Arc::new(ParquetScan::of_file(input, || without_upper_bounds(loaded.metadata()))?);
-        Ok((Self { path: input.path.clone(), identity, metadata }, Arc::clone(loaded.schema())))
+            Arc::new(ParquetScan::of_file(&input, || without_upper_bounds(loaded.metadata()))?);
+        Ok((Self { input, identity, metadata }, Arc::clone(loaded.schema())))
+    }
+
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.input.path
     }
 }
 
-pub(super) fn changed(path: &std::path::Path) -> Error {
+pub(super) fn changed(path: &Path) -> Error {
     let message = "was changed while it was read".to_string();
     Error::Import { path: path.to_path_buf(), line: None, message }
 }

@@ -3,6 +3,7 @@
 //! Strings and binaries arrive as views, dictionaries as their values: that is how tables keep
 //! them. A damaged file may make the decoder panic; that too becomes an error with the file's name.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -219,10 +220,19 @@ impl ParquetScan {
         if !matches!(error, Error::Import { .. }) {
             return error;
         }
-        let found = file.file().ok().and_then(|source| {
-            damage::find(&source, &self.files[task.file], task.row_groups.iter().copied())
-        });
+        let metadata = &self.files[task.file];
+        let found = file
+            .file_with(&self.ranges(task, None))
+            .ok()
+            .and_then(|source| damage::find(&source, metadata, task.row_groups.iter().copied()));
         found.map_or(error, |damage| file.broken(&damage.to_string()))
+    }
+
+    /// Where the bytes of a task lie that are read.
+    fn ranges(&self, task: &Task, read: Option<&ProjectionMask>) -> Vec<Range<u64>> {
+        let groups = self.files[task.file].metadata().row_groups();
+        let groups = task.row_groups.iter().filter_map(|group| groups.get(*group));
+        groups.flat_map(|group| chunks::ranges(group, read)).collect()
     }
 
     fn tasks(&self) -> Vec<Task> {
@@ -282,12 +292,15 @@ impl ParquetScan {
         batch_rows: usize,
         projection: Option<&[usize]>,
     ) -> Result<ParquetRecordBatchReader, ParquetError> {
-        let source = file.file().map_err(|error| ParquetError::External(error.into()))?;
+        let mask = projection.map(|projection| {
+            ProjectionMask::roots(metadata.parquet_schema(), projection.iter().copied())
+        });
+        let source = file.file_with(&self.ranges(task, mask.as_ref()));
+        let source = source.map_err(|error| ParquetError::External(error.into()))?;
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(source, metadata)
             .with_row_groups(task.row_groups.clone())
             .with_batch_size(widths::batch_rows(&self.schema, batch_rows));
-        if let Some(projection) = projection {
-            let mask = ProjectionMask::roots(builder.parquet_schema(), projection.iter().copied());
+        if let Some(mask) = mask {
             builder = builder.with_projection(mask);
         }
         builder.build()
@@ -295,8 +308,11 @@ impl ParquetScan {
 }
 
 fn load(file: &InputFile) -> Result<ArrowReaderMetadata, ParquetError> {
-    let source = file.file().map_err(|error| ParquetError::External(error.into()))?;
-    footer::check(&source, file.bytes)?;
+    let outside = |error: Error| ParquetError::External(error.into());
+    let source = file.file_with(&[footer::tail(file.bytes)]).map_err(outside)?;
+    let place = footer::place(&source, file.bytes)?;
+    file.need(place.as_slice()).map_err(outside)?;
+    footer::check(&source, place)?;
     let plain = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
     chunks::check(plain.metadata(), file.bytes)?;
     widths::check(plain.schema())?;

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{Session as EngineSession, TableProvider};
 use datafusion::common::config::TableParquetOptions;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
@@ -212,9 +213,9 @@ impl ParquetTable {
     /// What is known of a file now.
     fn known(&self, entry: &Entry) -> Result<Arc<Known>> {
         let input = &entry.input;
-        let found = std::fs::metadata(&input.path).map_err(|e| Error::io(&input.path, e))?;
+        let found = Identity::now(input)?;
         let known = Arc::clone(&entry.known.lock());
-        if known.identity == Identity::of(&found) {
+        if known.identity == found {
             return Ok(known);
         }
         let (known, schema) = Known::load(input)?;
@@ -243,7 +244,7 @@ impl ParquetTable {
             let rows = statistics.num_rows;
             statistics.column_statistics.extend(values.iter().map(|value| constant(value, rows)));
             statistics.calculate_total_byte_size(self.table_schema.table_schema());
-            let path = known.path.to_string_lossy();
+            let path = known.path().to_string_lossy();
             let bytes = known.identity.bytes;
             let mut file = PartitionedFile::new(path, bytes).with_extension(Arc::clone(&known));
             file.partition_values = values.to_vec();
@@ -335,37 +336,73 @@ impl ParquetFileReaderFactory for Readers {
     ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
         let known = file.extension::<Arc<Known>>().map(Arc::clone);
         let known = known.ok_or_else(|| Error::internal("a Parquet file without a footer"))?;
-        let fail = |error| Error::io(&known.path, error);
-        let source = File::open(&known.path).map_err(fail)?;
-        if Identity::of(&source.metadata().map_err(fail)?) != known.identity {
-            return Err(changed(&known.path).into());
+        let source = known.input.file_with(&[])?;
+        let found = source.metadata().map_err(|error| Error::io(known.path(), error))?;
+        if Identity::of(&known.input, &found) != known.identity {
+            return Err(changed(known.path()).into());
         }
         let progress = file.extension::<Arc<Progress>>().map(Arc::clone).unwrap_or_default();
         Ok(Box::new(Reader { source, known, progress }))
     }
 }
 
-/// Reads from a local file.
+/// Reads from a local file, or from what was fetched of an object.
 struct Reader {
     source: File,
     known: Arc<Known>,
     progress: Arc<Progress>,
 }
 
+impl Reader {
+    fn read(&self, range: &Range<u64>) -> Result<Bytes, ParquetError> {
+        self.progress.reads(range.start);
+        let outside = || ParquetError::EOF("a part lies outside of the file".to_string());
+        let length = range.end.checked_sub(range.start).ok_or_else(outside)?;
+        // What is in the file fits the memory that may be asked for.
+        let inside = range.end <= self.known.identity.bytes;
+        let length = usize::try_from(length).ok().filter(|_| inside).ok_or_else(outside)?;
+        let mut bytes = vec![0; length];
+        self.source.read_exact_at(&mut bytes, range.start)?;
+        Ok(Bytes::from(bytes))
+    }
+
+    fn read_all(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ParquetError> {
+        ranges.iter().map(|range| self.read(range)).collect()
+    }
+
+    /// Fetches what is not here, on a thread that may wait: those of the engine compute.
+    async fn fetched(&self, ranges: &[Range<u64>]) -> Result<(), ParquetError> {
+        let (input, ranges) = (self.known.input.clone(), ranges.to_vec());
+        let fetched = SpawnedTask::spawn_blocking(move || input.need(&ranges)).join().await;
+        let fetched = fetched.map_err(|error| ParquetError::External(error.into()))?;
+        fetched.map_err(|error| ParquetError::External(error.into()))
+    }
+}
+
 impl AsyncFileReader for Reader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
-        self.progress.reads(range.start);
-        let read = || {
-            let outside = || ParquetError::EOF("a part lies outside of the file".to_string());
-            let length = range.end.checked_sub(range.start).ok_or_else(outside)?;
-            // What is in the file fits the memory that may be asked for.
-            let inside = range.end <= self.known.identity.bytes;
-            let length = usize::try_from(length).ok().filter(|_| inside).ok_or_else(outside)?;
-            let mut bytes = vec![0; length];
-            self.source.read_exact_at(&mut bytes, range.start)?;
-            Ok(Bytes::from(bytes))
-        };
-        ready(read()).boxed()
+        if self.known.input.has(std::slice::from_ref(&range)) {
+            return ready(self.read(&range)).boxed();
+        }
+        async move {
+            self.fetched(std::slice::from_ref(&range)).await?;
+            self.read(&range)
+        }
+        .boxed()
+    }
+
+    fn get_byte_ranges(
+        &mut self,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
+        if self.known.input.has(&ranges) {
+            return ready(self.read_all(&ranges)).boxed();
+        }
+        async move {
+            self.fetched(&ranges).await?;
+            self.read_all(&ranges)
+        }
+        .boxed()
     }
 
     fn get_metadata<'a>(

@@ -15,7 +15,7 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::types::sql_names::sql_name;
 
 use crate::csv::{CsvScan, Sample};
-use crate::input::find_files;
+use crate::input::find_read;
 use crate::options::{FileFormat, ImportOptions};
 use crate::table::arguments::given;
 use crate::text::dialect::Dialect;
@@ -49,7 +49,7 @@ impl TableFunctionImpl for SniffCsv {
 /// What is found out about the first file of a name or pattern.
 fn found(path: &str, options: &ImportOptions) -> Result<RecordBatch> {
     options.check_for(FileFormat::Csv)?;
-    let files = find_files(path)?;
+    let files = find_read(path, Some(FileFormat::Csv))?;
     let Some(first) = files.first() else { return Err(Error::internal("no CSV file")) };
     let scan = CsvScan::open(&files[..1], options, None)?;
     let sample = Sample::take(first, options)?;

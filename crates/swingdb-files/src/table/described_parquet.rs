@@ -19,7 +19,8 @@ use parquet::schema::types::Type;
 use swingdb_common::cast::normalize::as_text;
 use swingdb_common::error::{Error, Result};
 
-use crate::input::{InputFile, find_files};
+use crate::input::{InputFile, find_read};
+use crate::options::FileFormat;
 use crate::parquet::scan::ParquetScan;
 use crate::table::arguments::paths;
 
@@ -71,7 +72,8 @@ impl TableFunctionImpl for Described {
         };
         let mut rows = Rows::new(self.kind);
         for pattern in &patterns {
-            for file in find_files(pattern).map_err(DataFusionError::from)? {
+            let found = find_read(pattern, Some(FileFormat::Parquet));
+            for file in found.map_err(DataFusionError::from)? {
                 rows.add(&file).map_err(DataFusionError::from)?;
             }
         }

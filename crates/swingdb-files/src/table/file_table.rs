@@ -37,14 +37,14 @@ pub(super) fn one_table(
     path: String,
 ) -> Result<Arc<dyn TableProvider>> {
     let Some(first) = files.first() else { return Err(Error::plan("a table of no files")) };
-    // A copy has no path that the scan could open.
-    let have_paths = !files.iter().any(InputFile::is_copy);
-    if first.format(options.format) == FileFormat::Parquet && have_paths {
+    if first.format(options.format) == FileFormat::Parquet {
         options.check_for(FileFormat::Parquet)?;
         files = match ParquetTable::open(files, options)? {
             Ok(table) => return Ok(table),
             Err(files) => files,
         };
+        // The thread that reads them belongs to no statement, and hears of no interrupt.
+        files.iter().try_for_each(InputFile::whole)?;
     }
     let scan = FileScan::open_files(files, options, None)?;
     Ok(Arc::new(FileTable { path, scan: Arc::new(scan) }))

@@ -10,6 +10,7 @@ mod described_csv;
 mod described_parquet;
 mod file_table;
 mod listing;
+mod rejected_csv;
 mod united;
 
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub fn file_table_with(
 ) -> Result<Arc<dyn TableProvider>> {
     let mut files = Vec::new();
     for path in paths {
-        files.extend(find_read(path)?);
+        files.extend(find_read(path, options.format)?);
         if files.len() > MAX_FILES {
             return Err(Error::plan(format!("a table of more than {MAX_FILES} files")));
         }
@@ -54,8 +55,8 @@ pub fn file_table_with(
 
 /// The table functions `read_csv`, `read_parquet`, `read_json` and `read_arrow`, those that
 /// [list files](crate::table::listing), and those that tell what is in files of
-/// [Parquet](crate::table::described_parquet) and [CSV](crate::table::described_csv), and
-/// [`delta_scan`](crate::table::delta_scan).
+/// [Parquet](crate::table::described_parquet) and [CSV](crate::table::described_csv),
+/// [`csv_rejects`](crate::table::rejected_csv), and [`delta_scan`](crate::table::delta_scan).
 pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     let one = |name, format| -> (&'static str, Arc<dyn TableFunctionImpl>) {
         (name, Arc::new(ReadFunction { name, format }))
@@ -73,6 +74,7 @@ pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     all.extend(listing::functions());
     all.extend(described_parquet::functions());
     all.push(described_csv::function());
+    all.push(rejected_csv::function());
     all.push(delta_scan::function());
     all
 }

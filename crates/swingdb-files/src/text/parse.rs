@@ -291,7 +291,8 @@ impl Parser<'_> {
     }
 }
 
-fn lines(text: &[u8], dialect: &Dialect) -> u64 {
+/// How many lines end in a text.
+pub(crate) fn lines(text: &[u8], dialect: &Dialect) -> u64 {
     memchr::memchr_iter(dialect.terminator, text).count() as u64
 }
 

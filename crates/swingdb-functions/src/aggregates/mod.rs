@@ -11,6 +11,7 @@ pub mod counted;
 pub mod distinct;
 pub mod extremes;
 pub mod given;
+mod interval_totals;
 pub mod moments;
 pub mod ordered;
 pub mod ordered_windows;

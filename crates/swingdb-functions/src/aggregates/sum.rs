@@ -1,12 +1,13 @@
 //! `sum` of whole numbers and decimals that fails when the total does not fit.
 //!
 //! Totals are kept in 128 bits, so what fits is told for any order of the rows: intermediate
-//! totals may be larger than the result's type. Everything else (floats, intervals) is left to the
-//! engine's own sum.
+//! totals may be larger than the result's type. Durations are whole numbers too, and intervals
+//! three of them. Floats are left to the engine's own sum.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::compute::cast;
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Int64Type, UInt64Type,
 };
@@ -21,6 +22,7 @@ use datafusion::logical_expr::{
     SetMonotonicity, Signature, StatisticsArgs, TypeSignature, TypeSignatureClass,
 };
 
+use super::interval_totals::{interval_states, interval_totals};
 use super::sum_groups::SumGroups;
 use super::totals::{finish, overflow};
 use super::wide_sum::WideSum;
@@ -54,7 +56,10 @@ struct CheckedSum {
 
 /// Whether totals of this type are added up here.
 fn is_ours(total: &DataType) -> bool {
-    matches!(total, DataType::Int64 | DataType::UInt64 | DataType::Decimal128(..))
+    matches!(
+        total,
+        DataType::Int64 | DataType::UInt64 | DataType::Decimal128(..) | DataType::Duration(_)
+    )
 }
 
 /// The type totals have while they are added up.
@@ -71,6 +76,10 @@ pub(super) fn total(values: &ArrayRef, data_type: &DataType) -> Result<(i128, us
     let total = match values.data_type() {
         DataType::Int64 => Some(add_up(values.as_primitive::<Int64Type>(), total_i64)),
         DataType::UInt64 => Some(add_up(values.as_primitive::<UInt64Type>(), total_u64)),
+        DataType::Duration(_) => {
+            let units = cast(values, &DataType::Int64)?;
+            Some(add_up(units.as_primitive::<Int64Type>(), total_i64))
+        }
         DataType::Decimal128(..) => {
             let values = values.as_primitive::<Decimal128Type>();
             match values.null_count() {
@@ -255,6 +264,9 @@ impl AggregateUDFImpl for CheckedSum {
         if matches!(data_type, DataType::Decimal256(..)) && !args.is_distinct {
             return Ok(Box::new(WideSum::new(data_type)));
         }
+        if matches!(data_type, DataType::Interval(_)) {
+            return interval_totals(false, args.is_distinct);
+        }
         if !is_ours(&data_type) {
             return self.engine.accumulator(args);
         }
@@ -266,6 +278,9 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        if matches!(args.return_type(), DataType::Interval(_)) {
+            return Ok(interval_states(args.name));
+        }
         if args.is_distinct || !is_ours(args.return_type()) {
             return self.engine.state_fields(args);
         }
@@ -274,8 +289,10 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        !matches!(args.return_type(), DataType::Decimal256(..))
-            && self.engine.groups_accumulator_supported(args)
+        !matches!(
+            args.return_type(),
+            DataType::Decimal256(..) | DataType::Interval(_) | DataType::Duration(_)
+        ) && self.engine.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -298,6 +315,9 @@ impl AggregateUDFImpl for CheckedSum {
         }
         if matches!(data_type, DataType::Decimal256(..)) && !args.is_distinct {
             return Ok(Box::new(WideSum::new(data_type)));
+        }
+        if matches!(data_type, DataType::Interval(_)) {
+            return interval_totals(false, args.is_distinct);
         }
         if !is_ours(&data_type) {
             return self.engine.create_sliding_accumulator(args);
@@ -326,6 +346,8 @@ impl AggregateUDFImpl for CheckedSum {
         match args.statistics.num_rows {
             // The sum of nothing is NULL, and not zero times a constant.
             Precision::Exact(0) => ScalarValue::try_new_null(args.return_type).ok(),
+            // Statistics of several parts are added up without a look at the digits.
+            _ if args.return_type.is_decimal() => None,
             _ => self.engine.value_from_stats(args),
         }
     }

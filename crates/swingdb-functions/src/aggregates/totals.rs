@@ -105,6 +105,10 @@ pub(super) fn finish(total: i128, data_type: &DataType) -> Result<ScalarValue> {
             Ok(total) => Ok(ScalarValue::Int64(Some(total))),
             Err(_) => overflow(data_type),
         },
+        DataType::Duration(_) => match i64::try_from(total) {
+            Ok(total) => ScalarValue::Int64(Some(total)).cast_to(data_type),
+            Err(_) => exec_err!("the sum of the durations does not fit INTERVAL"),
+        },
         DataType::UInt64 => match u64::try_from(total) {
             Ok(total) => Ok(ScalarValue::UInt64(Some(total))),
             Err(_) => overflow(data_type),

@@ -2,24 +2,27 @@
 //!
 //! The engine compares the months of intervals, then their days, then the rest. In SQL a day is 24
 //! hours long and a month 30 days where intervals are compared, so that `1 day` equals `24 hours`.
-//! The rest of what is known of an interval still counts: a group shows one of its intervals.
+//! Lists, structs and maps with intervals inside are the same ones with lengths inside. The rest of
+//! what is known of an interval still counts: a group shows one of its intervals.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, FixedSizeListArray, GenericListArray, Int32Array,
-    MapArray, OffsetSizeTrait, PrimitiveArray, StructArray,
+    Array, ArrayRef, AsArray, Decimal128Array, FixedSizeListArray, GenericListArray, MapArray,
+    OffsetSizeTrait, StructArray,
 };
 use arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Fields, Int32Type, IntervalMonthDayNano,
+    DECIMAL128_MAX_PRECISION, DataType, FieldRef, Fields, IntervalMonthDayNano,
     IntervalMonthDayNanoType, IntervalUnit,
 };
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Accumulator, Expr, ScalarUDF};
+use swingdb_common::floats::canonical;
 
-use crate::keys::same_bits::{call, of_key};
+use crate::keys::same_bits::{LENGTH, call, of_key};
 
+const LENGTH_TYPE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 const DAYS_PER_MONTH: i128 = 30;
 const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 
@@ -28,12 +31,11 @@ pub fn is_interval(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Interval(IntervalUnit::MonthDayNano))
 }
 
-/// `interval_length(expr)`.
+/// `interval_length(expr)`, of intervals, or of values that [have some inside](has_intervals).
+/// Equal numbers inside get equal bits, too.
 pub fn interval_length(expr: Expr) -> Expr {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let returns = |_: &DataType| DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
-        of_key("interval_length", returns, lengths)
-    });
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| of_key(LENGTH, measured_type, |array| measured(&canonical(array)?)));
     call(&FUNCTION, expr)
 }
 
@@ -52,7 +54,7 @@ fn length(interval: IntervalMonthDayNano) -> i128 {
 // ---- intervals inside of other values -----------------------------------------------------------
 
 /// Whether a type is one of intervals, or has some in it.
-fn has_intervals(data_type: &DataType) -> bool {
+pub fn has_intervals(data_type: &DataType) -> bool {
     match data_type {
         DataType::List(field)
         | DataType::LargeList(field)
@@ -63,8 +65,24 @@ fn has_intervals(data_type: &DataType) -> bool {
     }
 }
 
-/// The same values with structs in the place of intervals, at any depth: of the length, which is
-/// compared first, and of what tells equal ones apart.
+/// The type of what [`measured`] makes of values of a type.
+fn measured_type(data_type: &DataType) -> DataType {
+    let of = |field: &FieldRef| {
+        let inner = measured_type(field.data_type());
+        Arc::new(field.as_ref().clone().with_data_type(inner))
+    };
+    match data_type {
+        other if !has_intervals(other) => other.clone(),
+        DataType::List(field) => DataType::List(of(field)),
+        DataType::LargeList(field) => DataType::LargeList(of(field)),
+        DataType::FixedSizeList(field, length) => DataType::FixedSizeList(of(field), *length),
+        DataType::Map(field, ordered) => DataType::Map(of(field), *ordered),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(of).collect()),
+        _ => LENGTH_TYPE,
+    }
+}
+
+/// The same values with lengths in the place of intervals, at any depth.
 pub(crate) fn measured(array: &ArrayRef) -> Result<ArrayRef> {
     if !has_intervals(array.data_type()) {
         return Ok(Arc::clone(array));
@@ -85,20 +103,8 @@ pub(crate) fn measured(array: &ArrayRef) -> Result<ArrayRef> {
             Arc::new(MapArray::try_new(field, offsets, entries, nulls, *ordered)?)
         }
         DataType::Struct(_) => Arc::new(measured_struct(array.as_struct())?),
-        _ => Arc::new(measured_intervals(array.as_primitive())?),
+        _ => lengths(array)?,
     })
-}
-
-fn measured_intervals(intervals: &PrimitiveArray<IntervalMonthDayNanoType>) -> Result<StructArray> {
-    let lengths: Decimal128Array = intervals.unary(length);
-    let lengths = lengths.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?;
-    let months: Int32Array = intervals.unary::<_, Int32Type>(|interval| interval.months);
-    let days: Int32Array = intervals.unary::<_, Int32Type>(|interval| interval.days);
-    let columns: Vec<ArrayRef> = vec![Arc::new(lengths), Arc::new(months), Arc::new(days)];
-    let fields = ["length", "months", "days"].into_iter().zip(&columns);
-    let fields = fields.map(|(name, column)| Field::new(name, column.data_type().clone(), true));
-    let nulls = intervals.nulls().cloned();
-    Ok(StructArray::try_new(Fields::from_iter(fields), columns, nulls)?)
 }
 
 fn measured_list<O: OffsetSizeTrait>(

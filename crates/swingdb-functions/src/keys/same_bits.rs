@@ -16,6 +16,8 @@ use datafusion::logical_expr::{
 use swingdb_common::floats::canonical;
 
 const NAME: &str = "same_bits";
+/// The name of [`interval_length`](super::intervals::interval_length).
+pub(super) const LENGTH: &str = "interval_length";
 
 /// `same_bits(expr)`: equal numbers get equal bits.
 pub fn same_bits(expr: Expr) -> Expr {
@@ -24,11 +26,12 @@ pub fn same_bits(expr: Expr) -> Expr {
     call(&FUNCTION, expr)
 }
 
-/// Whether an expression is such a call, under whatever name.
+/// Whether an expression is such a call, or another that gives equal numbers equal bits, under
+/// whatever name.
 pub fn is_same_bits(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => is_same_bits(&alias.expr),
-        Expr::ScalarFunction(call) => call.name() == NAME,
+        Expr::ScalarFunction(call) => matches!(call.name(), NAME | LENGTH),
         _ => false,
     }
 }

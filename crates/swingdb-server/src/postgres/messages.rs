@@ -29,7 +29,7 @@ impl Conversation {
                 }
                 other => other?,
             };
-            self.answer(message)?;
+            place.answering(|| self.answer(message))?;
         }
     }
 

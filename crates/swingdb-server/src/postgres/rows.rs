@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
 use bytes::BufMut;
 use pgwire::messages::data::{FieldDescription, RowDescription};
-use swingdb::QueryResult;
+use swingdb::{InterruptHandle, QueryResult};
 
 use crate::postgres::columns::{Column, Nulls};
 use crate::postgres::failure::Failure;
@@ -60,6 +60,7 @@ pub fn description(schema: &Schema, formats: &[Format]) -> Result<RowDescription
 /// Rows that are sent as they are computed, one batch in memory at a time.
 pub struct Rows {
     batches: Box<dyn Iterator<Item = swingdb::Result<RecordBatch>> + Send>,
+    interrupt: Option<InterruptHandle>,
     schema: SchemaRef,
     tag: &'static str,
     formats: Vec<Format>,
@@ -124,7 +125,8 @@ impl Rows {
     pub fn new(result: QueryResult, asked: &[i16]) -> Result<Self, Refusal> {
         let (schema, tag) = (result.schema(), result.tag());
         let formats = formats(asked, schema.fields().len())?;
-        Ok(Self { batches: Box::new(result), schema, tag, formats, batch: None, sent: 0 })
+        let (interrupt, batches) = (result.interrupt_handle(), Box::new(result));
+        Ok(Self { batches, interrupt, schema, tag, formats, batch: None, sent: 0 })
     }
 
     /// One row of one text.
@@ -133,7 +135,8 @@ impl Rows {
         let batch = RecordBatch::try_from_iter([(name, array)])?;
         let (schema, formats) = (batch.schema(), formats(asked, 1)?);
         let batches = Box::new(std::iter::once(Ok(batch)));
-        Ok(Self { batches, schema, tag: "SHOW", formats, batch: None, sent: 0 })
+        let interrupt = None;
+        Ok(Self { batches, interrupt, schema, tag: "SHOW", formats, batch: None, sent: 0 })
     }
 
     /// The numbers of the columns' types.
@@ -154,6 +157,10 @@ impl Rows {
     /// Sends at most so many rows; whether that was the last.
     pub fn send(&mut self, wire: &mut Wire, most: u64) -> Result<bool, Failure> {
         let mut left = most;
+        // The message that reads is not always the one that began.
+        if let Some(interrupt) = &self.interrupt {
+            interrupt.join_here();
+        }
         loop {
             if let Some(batch) = &mut self.batch {
                 while batch.next < batch.rows {

@@ -18,6 +18,7 @@
 //! | `x.upper()` | [`method_calls`]: `upper(x)` |
 //! | `a POSITIONAL JOIN b` | [`positional`]: a FULL JOIN by the numbers of rows |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`using_joins`]: `ON`, `k` from the side that has it |
+//! | `ROWS $1 PRECEDING` | [`frame_bounds`]: `ROWS 2 PRECEDING`, by the value of the parameter |
 //! | `SELECT rowid FROM t` | [`rowids`]: the same of a `t` with one more column |
 //! | `SELECT A ... UNION BY NAME SELECT a` | [`by_name`]: `SELECT a AS "A"` |
 
@@ -25,6 +26,7 @@ pub(crate) mod array_queries;
 pub(crate) mod by_name;
 pub mod catalogs;
 pub(crate) mod columns;
+pub mod frame_bounds;
 pub(crate) mod from_columns;
 pub mod functions;
 pub(crate) mod hidden;

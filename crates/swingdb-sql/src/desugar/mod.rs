@@ -20,6 +20,8 @@
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
 //! | `x LIKE 'a$%' ESCAPE '$'` | `x LIKE 'a\\%'`: the engine knows the backslash only |
 //! | `s ^@ 'a'` | `starts_with(s, 'a')` |
+//! | `l && m` | `list_has_any(l, m)` |
+//! | `a IS DISTINCT FROM b` | an operator, which is planned as other comparisons are |
 //! | `[a, (SELECT 1)]` | `make_array(a, (SELECT 1))`: a list forgets the query around it |
 //! | `list[2:]`, `list[:2]` | `list[2:2147483647]`, `list[1:2]` |
 //! | `7 // 2` | `7 / 2`, which is whole for whole numbers |
@@ -94,6 +96,21 @@ use crate::ast::build;
 use crate::ast::build::{DOUBLE, call, cast, is_named, text};
 use crate::ast::walk::walk_mut;
 use crate::desugar::relations::Relations;
+
+/// The operators that stand for IS DISTINCT FROM and its opposite: what they compare is settled
+/// where operators are planned.
+pub(crate) const DISTINCT_FROM: &str = "is distinct from";
+pub(crate) const NOT_DISTINCT_FROM: &str = "is not distinct from";
+
+fn compared(expr: &Expr) -> Option<Expr> {
+    let (left, operator, right) = match expr {
+        Expr::IsDistinctFrom(left, right) => (left, DISTINCT_FROM, right),
+        Expr::IsNotDistinctFrom(left, right) => (left, NOT_DISTINCT_FROM, right),
+        _ => return None,
+    };
+    let operator = BinaryOperator::Custom(operator.to_string());
+    Some(build::binary(left.as_ref().clone(), operator, right.as_ref().clone()))
+}
 
 /// Applies all rewrites of the [module documentation](self). Names must be resolved.
 pub(crate) fn rewrite(relations: &mut dyn Relations, statement: &mut Statement) -> Result<()> {
@@ -266,11 +283,23 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
+/// The function that an operator stands for.
+fn function_of(operator: &BinaryOperator) -> Option<&'static str> {
+    match operator {
+        BinaryOperator::HashArrow => Some("json_extract"),
+        BinaryOperator::LongArrow => Some("json_extract_string"),
+        BinaryOperator::PGStartsWith => Some("starts_with"),
+        BinaryOperator::PGOverlap => Some("list_has_any"),
+        _ => None,
+    }
+}
+
 fn expression(expr: &Expr) -> Result<Option<Expr>> {
     Ok(match expr {
         Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => {
             Some(call("power", [left.as_ref().clone(), right.as_ref().clone()]))
         }
+        Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..) => compared(expr),
         Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr } => {
             Some(call("bitwise_not", [expr.as_ref().clone()]))
         }
@@ -288,17 +317,8 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
             let (left, right) = (left.as_ref().clone(), right.as_ref().clone());
             Some(build::binary(left, BinaryOperator::DuckIntegerDivide, right))
         }
-        Expr::BinaryOp {
-            left,
-            op: op @ (BinaryOperator::HashArrow | BinaryOperator::LongArrow),
-            right,
-        } => {
-            let text = *op == BinaryOperator::LongArrow;
-            let name = if text { "json_extract_string" } else { "json_extract" };
-            Some(call(name, [left.as_ref().clone(), right.as_ref().clone()]))
-        }
-        Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
-            Some(call("starts_with", [left.as_ref().clone(), right.as_ref().clone()]))
+        Expr::BinaryOp { left, op, right } if function_of(op).is_some() => {
+            function_of(op).map(|name| call(name, [left.as_ref().clone(), right.as_ref().clone()]))
         }
         Expr::AtTimeZone { timestamp, time_zone } => {
             let args = [time_zone.as_ref().clone(), timestamp.as_ref().clone()];

@@ -1,10 +1,11 @@
 //! `ORDER BY ALL`: the columns of the result from left to right, by number.
 //!
 //! The query engine knows it for one SELECT whose columns have different names, and forgets it for
-//! UNION and the like: those are sorted by the columns of the first SELECT.
+//! UNION and the like: those are sorted by the columns of the first SELECT, with BY NAME by those
+//! of all.
 
 use datafusion::sql::sqlparser::ast::{
-    OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr,
+    Expr, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, SetQuantifier,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -41,16 +42,64 @@ fn columns(body: &SetExpr, stars: &StarsOf<'_>) -> Option<usize> {
             });
             counts.sum()
         }
-        SetExpr::SetOperation { left, .. } => columns(left, stars),
+        SetExpr::SetOperation { left, set_quantifier, .. } => match is_by_name(*set_quantifier) {
+            true => Some(names(body, stars)?.len()),
+            false => columns(left, stars),
+        },
         SetExpr::Query(query) => columns(&query.body, stars),
         SetExpr::Values(values) => Some(values.rows.first()?.content.len()),
         _ => None,
     }
 }
 
+/// The names of a query's columns, if they are known. `UNION BY NAME` has those of both sides.
+fn names(body: &SetExpr, stars: &StarsOf<'_>) -> Option<Vec<String>> {
+    match body {
+        SetExpr::Select(select) => {
+            let mut all = Vec::new();
+            for item in &select.projection {
+                match item {
+                    SelectItem::ExprWithAlias { alias, .. } => all.push(alias.value.clone()),
+                    SelectItem::UnnamedExpr(expr) => all.push(name_of(expr)),
+                    star => all.extend(stars(star, &select.from)?.iter().map(name_of)),
+                }
+            }
+            Some(all)
+        }
+        SetExpr::SetOperation { left, set_quantifier, right, .. } => {
+            let mut all = names(left, stars)?;
+            if is_by_name(*set_quantifier) {
+                for name in names(right, stars)? {
+                    if !all.iter().any(|other| other.to_lowercase() == name.to_lowercase()) {
+                        all.push(name);
+                    }
+                }
+            }
+            Some(all)
+        }
+        SetExpr::Query(query) => names(&query.body, stars),
+        _ => None,
+    }
+}
+
+fn name_of(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => name.value.clone(),
+        Expr::CompoundIdentifier(path) => {
+            path.last().map(|name| name.value.clone()).unwrap_or_default()
+        }
+        other => other.to_string(),
+    }
+}
+
+fn is_by_name(quantifier: SetQuantifier) -> bool {
+    use SetQuantifier::{AllByName, ByName, DistinctByName};
+    matches!(quantifier, ByName | AllByName | DistinctByName)
+}
+
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::ast::{Expr, Ident, Statement, TableWithJoins};
+    use datafusion::sql::sqlparser::ast::{Ident, Statement, TableWithJoins};
     use datafusion::sql::sqlparser::parser::Parser;
 
     use super::*;
@@ -78,6 +127,10 @@ mod tests {
             (
                 "SELECT a FROM t UNION SELECT b FROM t ORDER BY ALL NULLS FIRST",
                 "SELECT a FROM t UNION SELECT b FROM t ORDER BY 1 NULLS FIRST",
+            ),
+            (
+                "SELECT a FROM t UNION BY NAME SELECT b, A FROM t ORDER BY ALL",
+                "SELECT a FROM t UNION BY NAME SELECT b, A FROM t ORDER BY 1, 2",
             ),
             ("SELECT *, 1 FROM t ORDER BY ALL", "SELECT *, 1 FROM t ORDER BY 1, 2, 3, 4"),
             ("SELECT * FROM u ORDER BY ALL", "SELECT * FROM u ORDER BY ALL"),

@@ -3,17 +3,18 @@
 //! For `x < 0.5` of a DOUBLE `x` the query engine turns both sides into decimals of 15 places: it
 //! takes tiny numbers for zero, has no answer for large ones, infinities and NaN, and cannot rule
 //! out segments by their bounds. The same where a value is one of several: in lists, `CASE`,
-//! `coalesce`, UNION.
+//! `coalesce`, UNION; and inside of lists, structs and maps.
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList};
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast,
 };
+use swingdb_functions::nested::unified::common_time;
 
 use crate::plan::moments;
 
@@ -24,10 +25,18 @@ const MAX_LOOKED_AT: usize = 1_000;
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => is_comparison(*op),
-        Expr::Between(_) | Expr::InList(_) | Expr::Case(_) => true,
-        Expr::ScalarFunction(call) => picks_one(call.name()),
+        Expr::Between(_) | Expr::InList(_) | Expr::InSubquery(_) | Expr::Case(_) => true,
+        Expr::ScalarFunction(call) => picks_one(call.name()) || is_span(call.name()),
+        Expr::WindowFunction(call) => {
+            matches!(call.fun.name(), "lag" | "lead") && call.params.args.len() == 3
+        }
         _ => false,
     }
+}
+
+/// Functions of a unit and two points in time.
+fn is_span(function: &str) -> bool {
+    matches!(function, "date_diff" | "date_sub")
 }
 
 fn is_comparison(operator: Operator) -> bool {
@@ -36,7 +45,7 @@ fn is_comparison(operator: Operator) -> bool {
 }
 
 fn picks_one(function: &str) -> bool {
-    matches!(function, "coalesce" | "greatest" | "least" | "nullif" | "nvl" | "nvl2")
+    matches!(function, "coalesce" | "greatest" | "least" | "make_array" | "nullif" | "nvl" | "nvl2")
 }
 
 /// The expression with its decimals as floating point where there is some beside them.
@@ -66,6 +75,14 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             });
             unify(results, schema) | settled
         }
+        Expr::WindowFunction(call) => match call.params.args.as_mut_slice() {
+            [value, _, default] => as_its_type(default, value, schema),
+            _ => false,
+        },
+        Expr::ScalarFunction(call) if is_span(call.name()) => {
+            let mut points = call.args.iter_mut().skip(1).collect::<Vec<_>>();
+            moments::read_texts(&mut points, schema) | moments::settle(&mut points, schema)
+        }
         Expr::ScalarFunction(call) if picks_one(call.name()) => {
             // The first argument of `nvl2` is only asked whether it is NULL.
             let first = usize::from(call.name() == "nvl2").min(call.args.len());
@@ -76,18 +93,32 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::new_transformed(expr, changed)
 }
 
+/// Makes a value that stands for another one of its type, as a cast does: the engine would cut
+/// fractions off, and leave the session's zone out.
+fn as_its_type(other: &mut Expr, value: &Expr, schema: &DFSchema) -> bool {
+    let (Ok(given), Ok(wanted)) = (other.get_type(schema), value.get_type(schema)) else {
+        return false;
+    };
+    let differ = given != wanted && !given.is_null() && !wanted.is_null();
+    if differ {
+        *other = cast(std::mem::take(other), wanted);
+    }
+    differ
+}
+
 /// The keys of a join, such as INTERSECT and EXCEPT are.
 pub(crate) fn rewrite_join(mut join: Join) -> Transformed<Join> {
     let (left, right) = (Arc::clone(join.left.schema()), Arc::clone(join.right.schema()));
     let mut changed = false;
     for (one, other) in &mut join.on {
-        let types = [one.get_type(&left), other.get_type(&right)];
-        let Ok(Some(floating)) = types.into_iter().collect::<Result<_>>().map(common) else {
+        let (Ok(given), Ok(beside)) = (one.get_type(&left), other.get_type(&right)) else {
             continue;
         };
-        for (side, schema) in [(one, &left), (other, &right)] {
-            if side.get_type(schema).is_ok_and(|given| becomes(&given, &floating)) {
-                *side = converted(std::mem::take(side), &floating);
+        let types = [given, beside];
+        for (side, given) in [one, other].into_iter().zip(&types) {
+            let becomes = settled(given, &types);
+            if becomes != *given {
+                *side = converted(std::mem::take(side), &becomes);
                 changed = true;
             }
         }
@@ -98,24 +129,29 @@ pub(crate) fn rewrite_join(mut join: Join) -> Transformed<Join> {
 /// The inputs of a union, with decimals in the columns that are floating point in others.
 pub(crate) fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     let width = union.schema.fields().len();
-    let common = (0..width)
-        .map(|at| {
-            let fields = union.inputs.iter().filter_map(|input| input.schema().fields().get(at));
-            common(fields.map(|field| field.data_type().clone()).collect())
-        })
-        .collect::<Vec<_>>();
-    if common.iter().all(Option::is_none) {
-        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    let types = (0..width).map(|at| {
+        let fields = union.inputs.iter().filter_map(|input| input.schema().fields().get(at));
+        distinct(fields.map(|field| field.data_type().clone()))
+    });
+    let types = types.collect::<Vec<_>>();
+    let stays = |types: &Vec<DataType>| types.iter().all(|given| settled(given, types) == *given);
+    if types.iter().all(stays) {
+        return match has_first_types(&union) {
+            true => Ok(Transformed::no(LogicalPlan::Union(union))),
+            false => {
+                let union = Union::try_new_with_loose_types(union.inputs)?;
+                Ok(Transformed::yes(LogicalPlan::Union(union)))
+            }
+        };
     }
     let convert = |input: Arc<LogicalPlan>| {
         let schema = Arc::clone(input.schema());
-        let columns = schema.iter().zip(&common).map(|((relation, field), floating)| {
+        let columns = schema.iter().zip(&types).map(|((relation, field), types)| {
             let column = Expr::Column((relation, field).into());
-            match floating {
-                Some(floating) if becomes(field.data_type(), floating) => {
-                    cast(column, floating.clone()).alias_qualified(relation.cloned(), field.name())
-                }
-                _ => column,
+            let becomes = settled(field.data_type(), types);
+            match becomes == *field.data_type() {
+                true => column,
+                false => cast(column, becomes).alias_qualified(relation.cloned(), field.name()),
             }
         });
         let changed = LogicalPlanBuilder::from(input).project(columns)?.build()?;
@@ -125,14 +161,80 @@ pub(crate) fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
 }
 
+/// Whether a UNION has the types of its first query. The engine looks for what these and those of
+/// all queries have in common, so they must not be older than a change of that query.
+fn has_first_types(union: &Union) -> bool {
+    let Some(first) = union.inputs.first() else { return true };
+    let pairs = union.schema.fields().iter().zip(first.schema().fields());
+    pairs.into_iter().all(|(own, first)| own.data_type() == first.data_type())
+}
+
+/// Each of some types once.
+pub(crate) fn distinct(types: impl Iterator<Item = DataType>) -> Vec<DataType> {
+    let mut found = Vec::new();
+    for given in types {
+        if !found.contains(&given) {
+            found.push(given);
+        }
+    }
+    found
+}
+
+/// What values of a type become beside values of all these types, also inside of lists, structs and
+/// maps. All else is left to the engine.
+pub(crate) fn settled(given: &DataType, all: &[DataType]) -> DataType {
+    if let Some(common) = common(all)
+        && becomes(given, &common)
+    {
+        return common;
+    }
+    let inside = |field: &FieldRef, others: &dyn Fn(&DataType) -> Option<FieldRef>| {
+        let others = all.iter().filter_map(others).map(|other| other.data_type().clone());
+        let becomes = settled(field.data_type(), &distinct(others));
+        Arc::new(field.as_ref().clone().with_data_type(becomes))
+    };
+    let element = |other: &DataType| match other {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => Some(Arc::clone(field)),
+        _ => None,
+    };
+    match given {
+        DataType::List(field) => DataType::List(inside(field, &element)),
+        DataType::LargeList(field) => DataType::LargeList(inside(field, &element)),
+        DataType::FixedSizeList(field, length) => {
+            DataType::FixedSizeList(inside(field, &element), *length)
+        }
+        DataType::Map(field, sorted) => DataType::Map(inside(field, &element), *sorted),
+        DataType::Struct(fields) => {
+            let of_name = |field: &FieldRef| {
+                inside(field, &|other| match other {
+                    DataType::Struct(others) => {
+                        let is_it =
+                            |other: &&FieldRef| other.name().eq_ignore_ascii_case(field.name());
+                        others.iter().find(is_it).cloned()
+                    }
+                    _ => None,
+                })
+            };
+            DataType::Struct(fields.iter().map(of_name).collect())
+        }
+        other => other.clone(),
+    }
+}
+
 /// What some of several values become: the widest floating point type, if there are decimals beside
-/// it, or a timestamp, if there are dates beside it.
-fn common(types: Vec<DataType>) -> Option<DataType> {
-    if let Some(timestamp) = moments::common(&types) {
+/// it, a timestamp, if there are dates beside it, or the finest of times of several units.
+fn common(types: &[DataType]) -> Option<DataType> {
+    if let Some(timestamp) = moments::common(types) {
         return Some(timestamp);
     }
+    if let Some(time) = common_time(types) {
+        return Some(time);
+    }
     let mut widest = None;
-    for given in &types {
+    for given in types {
         match given {
             DataType::Float64 => widest = Some(DataType::Float64),
             DataType::Float32 | DataType::Float16 if widest.is_none() => {
@@ -141,7 +243,12 @@ fn common(types: Vec<DataType>) -> Option<DataType> {
             _ => {}
         }
     }
-    widest.filter(|_| types.iter().any(DataType::is_decimal))
+    // The engine finds a decimal for signed and unsigned numbers of 64 bits, and then one for all.
+    let beside = |given: &DataType| {
+        given.is_decimal()
+            || *given == DataType::UInt64 && types.iter().any(DataType::is_signed_integer)
+    };
+    widest.filter(|_| types.iter().any(beside))
 }
 
 /// As [`unify`], of values that are compared.
@@ -153,33 +260,42 @@ fn compare(mut operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
 fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let looked_at = operands.iter().take(MAX_LOOKED_AT);
     // Where one has no type, the engine will say so.
-    let types = looked_at.map(|operand| operand.get_type(schema)).collect::<Result<_>>();
-    let Ok(Some(floating)) = types.map(common) else { return false };
+    let types = looked_at.map(|operand| operand.get_type(schema)).collect::<Result<Vec<_>>>();
+    let Ok(types) = types.map(|types| distinct(types.into_iter())) else { return false };
+    if types.len() < 2 {
+        return false;
+    }
+    let mut changed = false;
     for operand in operands {
-        if operand.get_type(schema).is_ok_and(|given| becomes(&given, &floating)) {
-            *operand = converted(std::mem::take(operand), &floating);
+        let Ok(given) = operand.get_type(schema) else { continue };
+        let becomes = settled(&given, &types);
+        if becomes != given {
+            *operand = converted(std::mem::take(operand), &becomes);
+            changed = true;
         }
     }
-    true
+    changed
 }
 
 /// Whether values of a type become those of the [`common`] one.
 fn becomes(given: &DataType, common: &DataType) -> bool {
     match common {
         DataType::Timestamp(..) => moments::is_date(given),
-        _ => given.is_decimal(),
+        DataType::Time32(_) | DataType::Time64(_) => {
+            matches!(given, DataType::Time32(_) | DataType::Time64(_)) && given != common
+        }
+        _ => given.is_decimal() || *given == DataType::UInt64,
     }
 }
 
-fn converted(operand: Expr, floating: &DataType) -> Expr {
+pub(crate) fn converted(operand: Expr, floating: &DataType) -> Expr {
+    // Which day begins when, a session says by its zone.
+    let at_once = !floating.is_nested() && !matches!(floating, DataType::Timestamp(_, Some(_)));
     match operand {
-        // Which day begins when, a session says by its zone.
-        Expr::Literal(value, metadata) if !matches!(floating, DataType::Timestamp(_, Some(_))) => {
-            match value.cast_to(floating) {
-                Ok(number) => Expr::Literal(number, metadata),
-                Err(_) => cast(Expr::Literal(value, metadata), floating.clone()),
-            }
-        }
+        Expr::Literal(value, metadata) if at_once => match value.cast_to(floating) {
+            Ok(number) => Expr::Literal(number, metadata),
+            Err(_) => cast(Expr::Literal(value, metadata), floating.clone()),
+        },
         Expr::Negative(inner) => Expr::Negative(Box::new(converted(*inner, floating))),
         other => cast(other, floating.clone()),
     }

@@ -15,12 +15,13 @@ use datafusion::optimizer::analyzer::type_coercion::coerce_union_schema;
 
 use crate::nodes::expressions::{any_node, any_part};
 
-/// The plan with one type for each column of a UNION, and for what refers to it.
-pub(crate) fn settle(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// The plan with one type for each column of a UNION, and for what refers to it. `retyped`: there
+/// were columns of several types, which have one by now.
+pub(crate) fn settle(plan: LogicalPlan, retyped: bool) -> Result<LogicalPlan> {
     let is_mixed = |node: &LogicalPlan| matches!(node, LogicalPlan::Union(union) if mixed(union));
     let is_correlated =
         |node: &LogicalPlan| any_part(node, |part| matches!(part, Expr::OuterReferenceColumn(..)));
-    if !any_node(&plan, is_mixed)? || !any_node(&plan, is_correlated)? {
+    if !(retyped || any_node(&plan, is_mixed)?) || !any_node(&plan, is_correlated)? {
         return Ok(plan);
     }
     let plan = plan.transform_up_with_subqueries(|node| match node {
@@ -42,7 +43,10 @@ fn mixed(union: &Union) -> bool {
 }
 
 /// The UNION with all queries cast; where they cannot be, the engine says so later.
-fn of_one_type(union: Union) -> Result<Transformed<LogicalPlan>> {
+pub(crate) fn of_one_type(union: Union) -> Result<Transformed<LogicalPlan>> {
+    if !mixed(&union) {
+        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    }
     let Ok(schema) = coerce_union_schema(&union.inputs) else {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     };

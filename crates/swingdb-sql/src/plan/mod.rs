@@ -10,6 +10,7 @@ pub(crate) mod absent_rows;
 pub(crate) mod aggregate_calls;
 pub(crate) mod calls_by_type;
 pub(crate) mod dates;
+pub(crate) mod dates_and_numbers;
 pub(crate) mod decimals_and_floats;
 pub(crate) mod drawn_once;
 pub(crate) mod drawn_subqueries;

@@ -3,7 +3,8 @@
 //! For `d < t` of a DATE and a TIMESTAMP the query engine turns both sides into nanoseconds, which
 //! only last from 1677 to 2262, and leaves the zone of a TIMESTAMPTZ out. The same where a value is
 //! one of several: in lists, `CASE`, `coalesce`, UNION. A difference of such is one of timestamps.
-//! Texts that are compared with timestamps are read as such.
+//! Texts that are compared with timestamps are read as such, and written ones that are compared
+//! with truth values and intervals.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result};
@@ -48,11 +49,56 @@ pub(crate) fn read_texts(operands: &mut [&mut Expr], schema: &DFSchema) -> bool 
     if others.len() == types.len() && operands.len() == types.len() {
         return false;
     }
-    let Some(timestamp) = stamps(&others) else { return false };
+    let Some(timestamp) = stamps(&others) else {
+        return read_constants(operands, schema);
+    };
     for operand in operands.iter_mut() {
         if operand.get_type(schema).is_ok_and(|given| given.is_string()) {
             **operand = cast(std::mem::take(*operand), timestamp.clone());
         }
+    }
+    true
+}
+
+/// Makes points in time of one kind, so that those without a zone are what the session's clock
+/// shows: spans are counted between the two.
+pub(crate) fn settle(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types = operands.iter().map(|operand| operand.get_type(schema)).collect::<Result<Vec<_>>>();
+    let Some(common) = types.ok().and_then(|types| stamps(&types)) else { return false };
+    let is_zoned = matches!(common, DataType::Timestamp(_, Some(_)));
+    let mut changed = false;
+    for operand in operands.iter_mut() {
+        let zoned = |given| matches!(given, DataType::Timestamp(_, Some(_)) | DataType::Null);
+        if is_zoned && !operand.get_type(schema).is_ok_and(zoned) {
+            **operand = cast(std::mem::take(*operand), common.clone());
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Reads written texts, and parameters, beside nothing but truth values or nothing but intervals.
+///
+/// What operators compare is settled when they are planned, as [`times`](crate::plan::times) are.
+pub(crate) fn read_constants(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(..) | Expr::Placeholder(_));
+    let is_text = |expr: &Expr| expr.get_type(schema).is_ok_and(|given| given.is_string());
+    let mut first = None;
+    for operand in operands.iter().take(MAX_LOOKED_AT) {
+        match operand.get_type(schema) {
+            Ok(DataType::Null) => {}
+            Ok(text) if text.is_string() && is_constant(operand) => {}
+            Ok(given @ (DataType::Boolean | DataType::Interval(_)))
+                if first.as_ref().is_none_or(|first| *first == given) =>
+            {
+                first = Some(given);
+            }
+            _ => return false,
+        }
+    }
+    let Some(first) = first else { return false };
+    for operand in operands.iter_mut().filter(|operand| is_text(operand)) {
+        **operand = cast(std::mem::take(*operand), first.clone());
     }
     true
 }

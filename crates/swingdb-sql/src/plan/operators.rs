@@ -35,7 +35,8 @@ use swingdb_functions::nested::map::map_of;
 use swingdb_functions::nested::map_values::value_of;
 use swingdb_functions::nested::unified::list_of;
 
-use crate::plan::times;
+use crate::desugar::{DISTINCT_FROM, NOT_DISTINCT_FROM};
+use crate::plan::{moments, times};
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAYS_PER_MONTH: f64 = 30.0;
@@ -51,6 +52,17 @@ fn is_comparison(operator: &BinaryOperator) -> bool {
     matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
+/// The operator that stands for IS DISTINCT FROM, or its opposite.
+fn distinctness(operator: &BinaryOperator) -> Option<Operator> {
+    match operator {
+        BinaryOperator::Custom(name) if name == DISTINCT_FROM => Some(Operator::IsDistinctFrom),
+        BinaryOperator::Custom(name) if name == NOT_DISTINCT_FROM => {
+            Some(Operator::IsNotDistinctFrom)
+        }
+        _ => None,
+    }
+}
+
 impl ExprPlanner for Operators {
     fn plan_binary_op(
         &self,
@@ -60,7 +72,15 @@ impl ExprPlanner for Operators {
         if is_comparison(&expr.op) {
             let mut expr = expr;
             times::settle(&mut [&mut expr.left, &mut expr.right], schema);
+            moments::read_constants(&mut [&mut expr.left, &mut expr.right], schema);
             return Ok(PlannerResult::Original(expr));
+        }
+        if let Some(op) = distinctness(&expr.op) {
+            let RawBinaryExpr { mut left, mut right, .. } = expr;
+            times::settle(&mut [&mut left, &mut right], schema);
+            moments::read_constants(&mut [&mut left, &mut right], schema);
+            let compared = BinaryExpr::new(Box::new(left), op, Box::new(right));
+            return Ok(PlannerResult::Planned(Expr::BinaryExpr(compared)));
         }
         let over = match expr.op {
             BinaryOperator::Multiply => false,

@@ -10,9 +10,10 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use crate::nodes::expressions::{any_node, rewrite_parts};
 use crate::plan::{
-    absent_rows, calls_by_type, dates, decimals_and_floats, drawn_once, drawn_subqueries,
-    durations, empty_subqueries, enums, lengths, mixed_unions, outer_aggregates, patterns,
-    range_frames, recursive_json, refused_casts, set_operations, structs, times, uuids, value_rows,
+    absent_rows, calls_by_type, dates, dates_and_numbers, decimals_and_floats, drawn_once,
+    drawn_subqueries, durations, empty_subqueries, enums, lengths, mixed_unions, outer_aggregates,
+    patterns, range_frames, recursive_json, refused_casts, set_operations, structs, times, uuids,
+    value_rows,
 };
 
 /// The plan with all rewrites of this module applied, in subqueries too.
@@ -21,6 +22,7 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     let has_enums = any_node(&plan, enums::are_in)?;
     // What says where UUIDs are, or that a value may be NULL, has to reach the nodes above.
     let mut says = false;
+    let mut retyped = false;
     let changed = plan.transform_up_with_subqueries(|node| {
         let node = if says { node.recompute_schema()? } else { node };
         let node = drawn_once::rewrite(outer_aggregates::check(node)?)?;
@@ -36,23 +38,51 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
         })?;
         says |= has_uuids && node.transformed && uuids::says(&node.data);
         says |= node.transformed && absent_rows::are_in(&node.data);
-        node.transform_data(|node| match node {
+        let node = node.transform_data(|node| match node {
             LogicalPlan::Join(join) if set_operations::is_all(&join) => {
+                dates_and_numbers::check_join(&join)?;
                 let join = decimals_and_floats::rewrite_join(join).data;
                 set_operations::count_duplicates(&join).map(Transformed::yes)
             }
             LogicalPlan::Join(join) => {
+                dates_and_numbers::check_join(&join)?;
                 Ok(decimals_and_floats::rewrite_join(join).update_data(LogicalPlan::Join))
             }
-            LogicalPlan::Union(union) => decimals_and_floats::rewrite_union(union),
-            LogicalPlan::Values(list) => value_rows::rewrite(list),
+            LogicalPlan::Union(union) => {
+                dates_and_numbers::check_union(&union)?;
+                let union = decimals_and_floats::rewrite_union(union)?;
+                // What is around it, such as another UNION, must know its types.
+                let union = union.transform_data(|node| match node {
+                    LogicalPlan::Union(union) => mixed_unions::of_one_type(union),
+                    other => Ok(Transformed::no(other)),
+                })?;
+                retyped |= union.transformed;
+                Ok(union)
+            }
+            LogicalPlan::Values(list) => {
+                let rows = value_rows::rewrite(list)?;
+                retyped |= rows.transformed;
+                Ok(rows)
+            }
             LogicalPlan::Window(window) => range_frames::rewrite(window),
             LogicalPlan::RecursiveQuery(query) => recursive_json::rewrite(query),
             LogicalPlan::Unnest(unnest) => structs::without_values_below(unnest),
             other => Ok(Transformed::no(other)),
+        })?;
+        says |= retyped;
+        Ok(node)
+    });
+    let plan = mixed_unions::settle(changed?.data, retyped)?;
+    if !retyped {
+        return Ok(plan);
+    }
+    // What refers to a retyped column from inside of a subquery has its type by now.
+    let settled = plan.transform_up_with_subqueries(|node| {
+        rewrite_parts(node, decimals_and_floats::is_concerned, |part, schema| {
+            Ok(decimals_and_floats::rewrite(part, schema))
         })
     });
-    mixed_unions::settle(changed?.data)
+    Ok(settled?.data)
 }
 
 /// Gives ENUMs their order.
@@ -111,6 +141,10 @@ fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed
                     Transformed::yes(absent_rows::rewrite(value))
                 }
                 mixed if decimals_and_floats::is_concerned(&mixed) => {
+                    dates_and_numbers::check(&mixed, schema)?;
+                    if let Expr::InSubquery(membership) = mixed {
+                        return times::in_rows(membership, schema);
+                    }
                     let times = times::rewrite(mixed, schema);
                     match times.transformed {
                         true => times,

@@ -9,7 +9,7 @@
 //! | `[x * 2 FOR x IN l IF x > 1]` | [`comprehensions`]: `list_transform(list_filter(...), ...)` |
 //! | `FROM (DESCRIBE t)` | [`relation_statements`]: a table of what that tells |
 //! | `pg_catalog.version()` | [`postgres`]: `version()` |
-//! | `[1, 2, ]` | `[1, 2]` |
+//! | `[1, 2, ]`, `f(a, )`, `VALUES (1), ` | `[1, 2]`, `f(a)`, `VALUES (1)` |
 //! | `TIMESTAMP_S '2024-01-01'` | `'2024-01-01'::TIMESTAMP_S`; `TIMESTAMP_MS` and so on, too |
 //! | `a ASOF JOIN b ON c` | [`asof`]: `a ASOF JOIN b MATCH_CONDITION (*) ON c` |
 //! | `sum(x) FILTER (a)` | [`filter_clause`]: `sum(x) FILTER (WHERE a)` |
@@ -72,31 +72,97 @@ fn typed_texts(pass: &mut Pass) {
     }
 }
 
-/// `[1, 2, ]`: a comma behind the last element of a list says nothing.
+/// Words before `(`, behind which a single value and a comma are a row.
+const BEFORE_ROWS: [&str; 19] = [
+    "and",
+    "as",
+    "by",
+    "case",
+    "distinct",
+    "else",
+    "from",
+    "having",
+    "limit",
+    "not",
+    "offset",
+    "on",
+    "or",
+    "returning",
+    "select",
+    "set",
+    "then",
+    "when",
+    "where",
+];
+
+/// What is known of brackets that are open.
+struct Brackets {
+    /// Whether a comma behind the only element of them says nothing.
+    is_list: bool,
+    commas: usize,
+}
+
+/// `[1, 2, ]`: a comma behind the last element of a list says nothing, nor does one behind the last
+/// column of a table, the last row of VALUES, the last argument.
 fn without_last_commas(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut before: Option<Token> = None;
     let mut comma = None;
+    let mut open: Vec<Brackets> = Vec::new();
     for token in tokens {
         match &token.token {
             Token::Whitespace(_) => {}
             Token::Comma => {
-                let is_behind = !matches!(before, None | Some(Token::LBracket | Token::Comma));
+                let begins = [Token::LBracket, Token::LBrace, Token::LParen, Token::Comma];
+                let is_behind = before.as_ref().is_some_and(|before| !begins.contains(before));
                 comma = is_behind.then_some(kept.len());
+                open.iter_mut().rev().take(1).for_each(|brackets| brackets.commas += 1);
                 before = Some(Token::Comma);
             }
             other => {
+                let ends = match other {
+                    Token::RBracket | Token::RBrace => true,
+                    Token::RParen => {
+                        open.last().is_some_and(|last| last.is_list || last.commas > 1)
+                    }
+                    Token::SemiColon | Token::EOF => open.is_empty(),
+                    _ => false,
+                };
                 if let Some(at) = comma.take()
-                    && *other == Token::RBracket
+                    && ends
                 {
                     kept.remove(at);
+                }
+                match other {
+                    Token::LBracket | Token::LBrace | Token::LParen => {
+                        let is_list = *other != Token::LParen || is_before_list(before.as_ref());
+                        open.push(Brackets { is_list, commas: 0 });
+                    }
+                    Token::RBracket | Token::RBrace | Token::RParen => drop(open.pop()),
+                    _ => {}
                 }
                 before = Some(other.clone());
             }
         }
         kept.push(token);
     }
+    if let Some(at) = comma
+        && open.is_empty()
+    {
+        kept.remove(at);
+    }
     kept
+}
+
+/// Whether `(` behind a token begins a list, and no row of one value.
+fn is_before_list(before: Option<&Token>) -> bool {
+    match before {
+        Some(Token::Word(word)) => {
+            word.quote_style.is_some()
+                || !BEFORE_ROWS.iter().any(|row| word.value.eq_ignore_ascii_case(row))
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +179,13 @@ pub(crate) mod tests {
     #[test]
     fn a_comma_may_end_a_list() {
         assert_eq!(parsed("SELECT [1, 2 , ], [[a,],]"), "SELECT [1, 2], [[a]]");
-        for wrong in ["SELECT [,]", "SELECT [1,,]", "SELECT f(1,)"] {
+        assert_eq!(parsed("SELECT f(1, ), (1, 2,), a, FROM t"), "SELECT f(1), (1, 2), a FROM t");
+        assert_eq!(
+            parsed("INSERT INTO t (a, ) VALUES (1), (2),"),
+            "INSERT INTO t (a) VALUES (1), (2)"
+        );
+        assert_eq!(parsed("CREATE TABLE t (a INT, );"), "CREATE TABLE t (a INT)");
+        for wrong in ["SELECT [,]", "SELECT [1,,]", "SELECT (1,)", "SELECT f(,)"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -41,5 +41,6 @@ pub mod statement;
 pub mod template;
 pub mod tokens;
 pub(crate) mod types;
+pub(crate) mod using_key;
 pub(crate) mod using_sample;
 pub(crate) mod words;

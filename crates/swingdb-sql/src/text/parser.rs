@@ -21,7 +21,7 @@ use crate::text::types;
 use crate::text::words::{ends, next_word, parse_name, parser_error, unexpected};
 use crate::text::{
     about_session, backup, clauses, collations, depth, dropped_words, forms, frame_exclude, macros,
-    refused, sequences, tokens,
+    refused, sequences, tokens, using_key,
 };
 
 /// Parses a text into statements.
@@ -176,6 +176,7 @@ pub(crate) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     number_tokens(&mut tokens);
     let mut pass = tokens::Pass::new(tokens);
     dropped_words::rewrite(&mut pass)?;
+    using_key::refuse(&pass)?;
     let tokens = pass.finish();
     frame_exclude::rewrite(forms::rewrite_tokens(tokens::rewrite(tokens))?)
 }
@@ -222,11 +223,17 @@ fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     if next_word(parser, 0, "checkpoint") {
         if ends(parser, 1) {
             skip(parser, 1);
-            return Ok(Some(Own::Checkpoint { directory: None }));
+            return Ok(Some(Own::Checkpoint { directory: None, database: None }));
         }
-        if next_word(parser, 1, "to") {
+        if next_word(parser, 1, "to") && !ends(parser, 2) {
             skip(parser, 2);
-            return Ok(Some(Own::Checkpoint { directory: Some(parse_name(parser)?) }));
+            let directory = Some(parse_name(parser)?);
+            return Ok(Some(Own::Checkpoint { directory, database: None }));
+        }
+        if ends(parser, 2) {
+            skip(parser, 1);
+            let database = Some(parse_name(parser)?);
+            return Ok(Some(Own::Checkpoint { directory: None, database }));
         }
     }
     if next_word(parser, 0, "refresh") && ends(parser, 1) {

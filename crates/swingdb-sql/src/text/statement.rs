@@ -41,7 +41,7 @@ pub enum Own {
     Share,
     /// `CHECKPOINT`: the store on the disk gets the last committed state; `CHECKPOINT TO 'dir'`: a
     /// copy of it is made there.
-    Checkpoint { directory: Option<String> },
+    Checkpoint { directory: Option<String>, database: Option<String> },
     /// `REFRESH`: a snapshot moves to the newest shared state.
     Refresh,
     /// `ATTACH 'name' [AS alias]`: takes a snapshot and attaches it.

@@ -7,8 +7,14 @@
 //! Only texts that are plain to see through have a template. A value gets a place if it is a whole
 //! number or a text behind a comparison of WHERE that AND connects with the others: there no name
 //! of a column comes from it, and no type of one.
+//!
+//! UPDATE and DELETE find their rows by a query, which is a tree already. There a value that a
+//! column is set to gets a place as well.
 
 use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, SelectItem, SetExpr, Statement, UnaryOperator, Value,
+};
 
 use crate::text::parameters::Params;
 
@@ -16,6 +22,8 @@ use crate::text::parameters::Params;
 const MAX_TEXT: usize = 1 << 10;
 /// Values of a text at most.
 const MAX_VALUES: usize = 16;
+/// Digits of a decimal number at most.
+const MAX_DIGITS: usize = 38;
 /// Words behind the first that make a text more than one query of relations with names.
 const MORE_QUERIES: [&str; 7] =
     ["select", "with", "values", "union", "intersect", "except", "prepare"];
@@ -27,9 +35,18 @@ const BEHIND_WHERE: [&str; 8] =
 #[derive(Clone, Debug)]
 pub struct Template {
     /// The query, with `$1`, `$2`, ... for the values.
-    pub text: String,
-    /// The values of the text that it was made of.
+    pub query: Form,
+    /// The values of what it was made of.
     pub params: Params,
+}
+
+/// How the query of a template is written.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// As text, which is to be parsed and bound.
+    Text(String),
+    /// As a tree whose names have their meanings.
+    Bound(Box<Statement>),
 }
 
 impl Template {
@@ -75,8 +92,103 @@ impl Template {
         }
         text.push_str(&sql[copied..]);
         let few = !values.is_empty() && values.len() <= MAX_VALUES;
-        few.then(|| Self { text, params: Params::of_scalars(values) })
+        few.then(|| Self { query: Form::Text(text), params: Params::of_scalars(values) })
     }
+
+    /// The template of the query that finds the rows of a change: `SELECT row, value, ... FROM t
+    /// WHERE ...`, without parameters. `None` where no value has a place, or the query is more.
+    pub fn of_rows(query: &Statement) -> Option<Self> {
+        let Statement::Query(plain) = query else { return None };
+        if plain.with.is_some() || plain.order_by.is_some() || plain.limit_clause.is_some() {
+            return None;
+        }
+        let SetExpr::Select(select) = plain.body.as_ref() else { return None };
+        if select.from.len() != 1 || select.from.iter().any(|from| !from.joins.is_empty()) {
+            return None;
+        }
+        let mut query = query.clone();
+        let Statement::Query(plain) = &mut query else { return None };
+        let SetExpr::Select(select) = plain.body.as_mut() else { return None };
+        let mut values = Vec::new();
+        for item in &mut select.projection {
+            if let SelectItem::ExprWithAlias { expr, .. } = item
+                && let Some(value) = set_value(expr)
+            {
+                *expr = place(&mut values, value);
+            }
+        }
+        if let Some(condition) = &mut select.selection {
+            compared_values(condition, &mut values);
+        }
+        let few = !values.is_empty() && values.len() <= MAX_VALUES;
+        let params = Params::of_scalars(values);
+        few.then(|| Self { query: Form::Bound(Box::new(query)), params })
+    }
+}
+
+/// Adds a value, and says its place.
+fn place(values: &mut Vec<ScalarValue>, value: ScalarValue) -> Expr {
+    values.push(value);
+    Expr::value(Value::Placeholder(format!("${}", values.len())))
+}
+
+/// Gives places to the values behind the comparisons that AND connects.
+fn compared_values(condition: &mut Expr, values: &mut Vec<ScalarValue>) {
+    use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq};
+    match condition {
+        Expr::Nested(inner) => compared_values(inner, values),
+        Expr::BinaryOp { left, op: And, right } => {
+            compared_values(left, values);
+            compared_values(right, values);
+        }
+        Expr::BinaryOp { left, op: Eq | Lt | LtEq | Gt | GtEq, right }
+            if matches!(**left, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) =>
+        {
+            if let Some(value) = plain_value(right) {
+                **right = place(values, value);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A whole number or a text, as the engine takes it.
+fn plain_value(expr: &Expr) -> Option<ScalarValue> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, false) => Some(ScalarValue::Int64(Some(digits.parse().ok()?))),
+            Value::SingleQuotedString(text) => Some(ScalarValue::Utf8(Some(text.clone()))),
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match plain_value(expr)? {
+            ScalarValue::Int64(Some(number)) => Some(ScalarValue::Int64(Some(-number))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What a column is set to: a value as above, or a decimal number.
+fn set_value(expr: &Expr) -> Option<ScalarValue> {
+    let decimal = |text: &str| {
+        let (whole, fraction) = text.split_once('.')?;
+        let digits = format!("{whole}{fraction}");
+        let is_plain = digits.len() <= MAX_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
+        let number = is_plain.then(|| digits.parse().ok())??;
+        let (precision, scale) = (u8::try_from(digits.len()).ok()?, fraction.len() as i8);
+        Some(ScalarValue::Decimal128(Some(number), precision, scale))
+    };
+    let number = |expr: &Expr| match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, false) => decimal(text),
+            _ => None,
+        },
+        _ => None,
+    };
+    plain_value(expr).or_else(|| match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => number(expr)?.arithmetic_negate().ok(),
+        other => number(other),
+    })
 }
 
 /// A part of a text, but for blanks.
@@ -170,6 +282,7 @@ fn is_in_operator(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::parser::parse_query;
 
     #[test]
     fn compared_values_get_places() {
@@ -197,8 +310,41 @@ mod tests {
             ),
         ] {
             let template = Template::of(sql).unwrap();
-            assert_eq!(template.text, expected);
+            assert!(matches!(&template.query, Form::Text(text) if text == expected), "{sql}");
             assert_eq!(format!("{:?}", template.params.values()), values);
+        }
+    }
+
+    #[test]
+    fn values_of_changes_get_places() {
+        let template = |sql: &str| {
+            let template = Template::of_rows(&parse_query(sql).unwrap())?;
+            let Form::Bound(query) = template.query else { panic!("{sql}") };
+            Some((query.to_string(), format!("{:?}", template.params.values())))
+        };
+        for (sql, expected, values) in [
+            (
+                "SELECT r AS r, 12.50 AS a, -7 AS b, x + 1 AS c, NULL AS d FROM t WHERE id = -3",
+                "SELECT r AS r, $1 AS a, $2 AS b, x + 1 AS c, NULL AS d FROM t WHERE id = $3",
+                "[Decimal128(Some(1250),4,2), Int64(-7), Int64(-3)]",
+            ),
+            (
+                "SELECT r AS r FROM t WHERE (t.a = 'it''s' AND b < 5) AND (c = 1 OR d = 2)",
+                "SELECT r AS r FROM t WHERE (t.a = $1 AND b < $2) AND (c = 1 OR d = 2)",
+                "[Utf8(\"it's\"), Int64(5)]",
+            ),
+        ] {
+            assert_eq!(template(sql), Some((expected.to_string(), values.to_string())));
+        }
+        for sql in [
+            "SELECT r AS r FROM t",
+            "SELECT r AS r FROM t WHERE a = 5 LIMIT 1",
+            "SELECT r AS r FROM t, s WHERE a = 5",
+            "SELECT r AS r FROM t WHERE a = 1e3",
+            "SELECT r AS r FROM t WHERE a = 2.5",
+            "WITH s AS (SELECT 1) SELECT r AS r FROM t WHERE a = 5",
+        ] {
+            assert_eq!(template(sql), None, "{sql}");
         }
     }
 

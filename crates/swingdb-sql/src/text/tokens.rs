@@ -211,13 +211,13 @@ impl Pass {
         self.token(word) == Some(&Token::RParen) || words.iter().any(|one| self.is_word(word, one))
     }
 
-    /// `read_...(path, option = value)`, `sniff_csv`, `delta_scan`: the names of options become
+    /// `read_...(path, option = value)`, `sniff_csv` and others: the names of options become
     /// strings.
     fn file_options(&mut self, function: usize) {
         let named = matches!(self.token(function), Some(Token::Word(w)) if {
             let name = w.value.to_ascii_lowercase();
             name.starts_with("read_")
-                || ["parquet_scan", "sniff_csv", "delta_scan"].contains(&&*name)
+                || ["parquet_scan", "sniff_csv", "csv_rejects", "delta_scan"].contains(&&*name)
         });
         if !named || self.token(function + 1) != Some(&Token::LParen) {
             return;
@@ -433,6 +433,7 @@ impl Pass {
         if self.token(word) != Some(&Token::LParen) {
             return;
         }
+        self.quoted_columns(word);
         self.untyped_generated(word);
         let mut names = Vec::new();
         loop {
@@ -449,6 +450,38 @@ impl Pass {
             }
         }
         self.mark_untyped(names);
+    }
+
+    /// `(key INT, index INT)`: columns with names that the parser takes for the beginning of what
+    /// MySQL has there.
+    fn quoted_columns(&mut self, open: usize) {
+        let mut depth = 0_usize;
+        for word in open.. {
+            match self.token(word) {
+                None => return,
+                Some(Token::LParen) => depth += 1,
+                Some(Token::RParen) => depth -= 1,
+                Some(_) => {}
+            }
+            if depth == 0 {
+                return;
+            }
+            let begins = word == open || self.token(word) == Some(&Token::Comma);
+            let is_name = ["key", "index", "fulltext", "spatial"]
+                .iter()
+                .any(|name| self.is_word(word + 1, name));
+            let is_typed =
+                matches!(self.token(word + 2), Some(Token::Word(_) | Token::Comma | Token::RParen));
+            if depth == 1
+                && begins
+                && is_name
+                && is_typed
+                && let Some(Token::Word(name)) = self.token(word + 1).cloned()
+            {
+                let keyword = Keyword::NoKeyword;
+                self.set(word + 1, Token::Word(Word { quote_style: Some('"'), keyword, ..name }));
+            }
+        }
     }
 
     /// `(a INT, b AS (a + 1))`: gives generated columns a type.
@@ -493,16 +526,19 @@ impl Pass {
     fn merge_action(&mut self, word: usize, matched: bool) {
         let nothing = self.is_word(word, "DO") && self.is_word(word + 1, "NOTHING");
         let star = |at: usize| self.token(at) == Some(&Token::Mul);
-        let update_all =
-            self.is_word(word, "UPDATE") && self.is_word(word + 1, "SET") && star(word + 2);
-        let insert_all = self.is_word(word, "INSERT") && star(word + 1);
+        let by_name = self.is_word(word + 1, "BY") && self.is_word(word + 2, "NAME");
+        let update_all = self.is_word(word, "UPDATE")
+            && (by_name || self.is_word(word + 1, "SET") && star(word + 2));
+        let inserts = self.is_word(word, "INSERT");
         if nothing && matched {
             self.replace(word, 2, update(NOTHING_MARK));
         } else if nothing {
             self.replace(word, 2, insert(NOTHING_MARK));
         } else if update_all {
             self.replace(word, 3, update(ALL_MARK));
-        } else if insert_all {
+        } else if inserts && by_name {
+            self.replace(word, 3 + usize::from(star(word + 3)), insert(ALL_MARK));
+        } else if inserts && star(word + 1) {
             self.replace(word, 2, insert(ALL_MARK));
         }
     }

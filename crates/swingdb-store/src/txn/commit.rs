@@ -17,14 +17,20 @@ impl WriteTxn {
         if Arc::ptr_eq(&self.base, &self.current) {
             return self.end_unchanged();
         }
-        self.tidy()?;
-        go_on()?;
+        self.prepare()?;
         let ended = || Error::internal("the transaction has ended");
         let mut writer = self.writer.take().ok_or_else(ended)?;
         let others_wait = self.store.others_wait();
         let (current, effects) = (self.current.clone(), &mut self.effects);
         let committed = writer.commit(&self.ground, &self.base, current, effects, others_wait);
         to_the_end(|| self.settle(writer, committed))
+    }
+
+    /// Does what of a commit takes memory. Where nothing is published, what is left to
+    /// [`commit`](Self::commit) does not fail, unless it is interrupted.
+    pub fn prepare(&mut self) -> Result<()> {
+        self.tidy()?;
+        go_on()
     }
 
     /// What follows a commit, or the attempt at one.

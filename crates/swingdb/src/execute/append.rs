@@ -26,7 +26,7 @@ pub(crate) fn append_batches(
     table: &str,
     reader: impl RecordBatchReader + Send,
 ) -> Result<u64> {
-    let _one_at_a_time = session.lock_statement();
+    let _one_at_a_time = session.lock_statement()?;
     let (session, name) = &temporary::of_table(session, &append_name(table));
     with_txn(session, |txn| {
         let target = target(session, &txn.view(), name)?;

@@ -101,7 +101,7 @@ impl Appender {
         let arrays = self.columns.iter_mut().map(Column::finish).collect::<Result<Vec<_>>>()?;
         let schema: SchemaRef = Arc::clone(self.table.schema());
         let batch = relabel(arrays, &schema, rows)?;
-        let _one_at_a_time = self.session.lock_statement();
+        let _one_at_a_time = self.session.lock_statement()?;
         let appended = with_txn(&self.session, |txn| {
             let target = target(&self.session, &txn.view(), &self.name)?;
             if target.table.schema() != &schema {

@@ -91,7 +91,7 @@ impl BulkAppend {
         pieces: u64,
         make: impl Fn(u64, &mut BulkPart<'_>) -> Result<()> + Sync,
     ) -> Result<u64> {
-        let _running = session.lock_statement();
+        let _running = session.lock_statement()?;
         let name = parse_name(&self.table)?;
         let (session, name) = &temporary::of_table(session, &name);
         let token = session.cancel_token();

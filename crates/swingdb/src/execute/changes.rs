@@ -10,12 +10,16 @@ use swingdb_common::error::{Error, Result};
 use swingdb_sql::bind::sequences;
 use swingdb_sql::text::parameters::Params;
 
-use crate::execute::atomic::{Outcome, with_txn};
+use crate::execute::atomic::{Outcome, all_or_nothing, with_txn};
 use crate::execute::ddl::{alter, comments, create, drop, indexes};
 use crate::execute::dml::update::{delete_query, delete_target, update_query, update_target};
 use crate::execute::dml::{insert, merge, set_list, update};
 use crate::session::transaction::Begin;
 use crate::session::{Session, temporary};
+
+/// The savepoint of a statement that changes temporary tables, and takes numbers from sequences of
+/// the session's database: no identifier that a person writes contains a control character.
+const NUMBERS: &str = "\u{1}numbers";
 
 /// Whether [`execute`] runs this statement.
 pub(crate) fn handles(statement: &Statement) -> bool {
@@ -189,7 +193,9 @@ pub(crate) fn run(
     let changing = temporary::of_statement(session, statement)?;
     match changing.changes_temp() && sequences::are_used(statement) {
         // The numbers are of the session's own database.
-        true => with_txn(session, |_| execute(&changing, statement, params)),
+        true => all_or_nothing(session, NUMBERS, || {
+            with_txn(session, |_| execute(&changing, statement, params))
+        }),
         false => execute(&changing, statement, params),
     }
 }

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
 use swingdb_common::runtime::cancel::stoppable;
+use swingdb_sql::bind::frame_bounds;
 use swingdb_sql::planner::Planner;
 use swingdb_sql::text::depth;
 use swingdb_sql::text::parameters::number_parameters;
@@ -21,7 +22,7 @@ use crate::session::Session;
 
 /// The types of `$1`, `$2` and so on, as far as the query says. Empty for any other statement.
 pub(crate) fn parameter_types(session: &Session, sql: &str) -> Result<Vec<Option<FieldRef>>> {
-    let _one_at_a_time = session.lock_statement();
+    let _one_at_a_time = session.lock_statement()?;
     let token = session.cancel_token();
     depth::with_enough_stack(|| stoppable(&token, || types_of(session, sql)))
 }
@@ -37,6 +38,7 @@ fn types_of(session: &Session, sql: &str) -> Result<Vec<Option<FieldRef>>> {
     }
     let (mut next, mut names) = (1, Vec::new());
     number_parameters(statement.as_mut(), &mut next, &mut names)?;
+    frame_bounds::without_parameters(statement.as_mut());
     let (view, engine) = (session.view()?, session.engine()?);
     let planner = Planner::new(&view, &engine);
     planner.prepare(statement.as_mut())?;

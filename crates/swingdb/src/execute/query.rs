@@ -18,7 +18,7 @@ use swingdb_sql::scan::named::{with_names, with_tables};
 use swingdb_sql::scan::source::rows_to_scan;
 use swingdb_sql::text::parameters::{Numbering, Params};
 use swingdb_sql::text::parser::parse_query;
-use swingdb_sql::text::template::Template;
+use swingdb_sql::text::template::{Form, Template};
 use swingdb_store::Catalog;
 
 use crate::session::Session;
@@ -61,9 +61,10 @@ pub(crate) fn keep(
     catalog: &Catalog,
 ) -> Result<()> {
     let Keep { source, numbering, template } = keep;
+    let template = template.and_then(|of| Some((Source::of_template(&of)?, of)));
     let (wants, template) = {
         let mut plans = session.plans();
-        (plans.wants(&source), template.filter(|template| plans.wants_template(template)))
+        (plans.wants(&source), template.filter(|(source, _)| plans.wants_template(source)))
     };
     if catalog.definitions() != conditions.definitions || !(wants || template.is_some()) {
         return Ok(());
@@ -78,11 +79,11 @@ pub(crate) fn keep(
         let kept = KeptPlan { source, numbering, types, conditions, plan, optimized };
         session.plans().keep(kept);
     }
-    if let Some(template) = template {
+    if let Some((source, template)) = template {
         // It may be no statement that has a plan by itself.
-        match of_template(session, &template, conditions, catalog).unwrap_or_default() {
+        match of_template(session, &source, template, conditions, catalog).unwrap_or_default() {
             Some(kept) => session.plans().keep(kept),
-            None => session.plans().refuse_template(&template),
+            None => session.plans().refuse_template(&source),
         }
     }
     Ok(())
@@ -91,31 +92,39 @@ pub(crate) fn keep(
 /// The plan of a template, if the optimizer need not know its values.
 fn of_template(
     session: &Session,
-    template: &Template,
+    source: &Source,
+    template: Template,
     conditions: Conditions,
     catalog: &Catalog,
 ) -> Result<Option<KeptPlan>> {
-    let mut statement = parse_query(&template.text)?;
+    let Template { query, params } = template;
     let (view, engine) = (session.view()?, session.engine()?);
     // Another session may have changed what names mean since the query was planned.
     if view.main.catalog.definitions() != conditions.definitions {
         return Ok(None);
     }
-    let planner = Planner::of_session(session, &view, &engine).with_params(&template.params);
-    planner.prepare(&mut statement)?;
+    let planner = Planner::of_session(session, &view, &engine).with_params(&params);
+    let statement = match query {
+        Form::Text(text) => {
+            let mut statement = parse_query(&text)?;
+            planner.prepare(&mut statement)?;
+            statement
+        }
+        Form::Bound(query) => derived(*query),
+    };
     let plan = planner.plan_for(statement)?;
     if !planner.is_repeatable() {
         return Ok(None);
     }
     let Some(plan) = with_names(plan, catalog)? else { return Ok(None) };
     let Some(optimized) = optimized(engine.as_ref(), &plan) else { return Ok(None) };
-    let types = template.params.types();
+    let types = params.types();
     // A condition that the optimizer has left out may be one that fails with its value.
     if optimized.get_parameter_names()?.len() != types.len() {
         return Ok(None);
     }
     let numbering = Numbering { count: types.len(), names: Vec::new() };
-    let (source, optimized) = (Source::Text(template.text.clone()), Some(optimized));
+    let (source, optimized) = (source.clone(), Some(optimized));
     Ok(Some(KeptPlan { source, numbering, types, conditions, plan, optimized }))
 }
 
@@ -127,7 +136,9 @@ pub(crate) fn is_kept(session: &Session, sql: &str) -> bool {
         return false;
     }
     Source::of_text(sql).is_some_and(|source| knows(&source))
-        || Template::of(sql).is_some_and(|template| knows(&Source::Text(template.text)))
+        || Template::of(sql)
+            .and_then(|template| Source::of_template(&template))
+            .is_some_and(|source| knows(&source))
 }
 
 /// Runs a query again that came before with other values in its text.
@@ -135,14 +146,19 @@ pub(crate) fn again_by_template(
     session: &Session,
     template: &Template,
 ) -> Result<Option<QueryResult>> {
+    let started = start_template(session, template)?;
+    Ok(started.map(|started| started.rows().in_zone(session.zone())))
+}
+
+/// Starts the plan of a template, if one is kept that is right for its values.
+fn start_template(session: &Session, template: &Template) -> Result<Option<Started>> {
     if session.plans().is_empty() {
         return Ok(None);
     }
-    let source = Source::Text(template.text.clone());
+    let Some(source) = Source::of_template(template) else { return Ok(None) };
     let Some(again) = Again::find(session, &source, &template.params)? else { return Ok(None) };
     // As it was written, it may compare with values of another type than these parameters.
-    let Some(started) = again.start_optimized(session)? else { return Ok(None) };
-    Ok(Some(started.rows().in_zone(session.zone())))
+    again.start_optimized(session)
 }
 
 /// Runs a query again whose plan was kept.
@@ -162,16 +178,19 @@ pub(crate) fn rows_of_change(
     query: Statement,
     params: &Params,
     check: impl FnOnce(&DFSchema) -> Result<()>,
-) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + Send>> {
+) -> Result<Batches> {
     let conditions = session.conditions();
     let source = conditions.and_then(|_| Source::of_change(&query));
     if let Some(source) = &source
         && let Some(again) = Again::find(session, source, params)?
     {
-        return Ok(match again.start(session)? {
-            Started::Here(stream) => Box::new(stream),
-            Started::Tasks(stream) => Box::new(stream),
-        });
+        return Ok(again.start(session)?.batches());
+    }
+    let template = if params.is_empty() { Template::of_rows(&query) } else { None };
+    if let Some(template) = &template
+        && let Some(started) = start_template(session, template)?
+    {
+        return Ok(started.batches());
     }
     let (view, engine) = (session.view()?, session.engine()?);
     let planner = Planner::new(&view, &engine).with_params(params);
@@ -182,7 +201,7 @@ pub(crate) fn rows_of_change(
         && view.extra.is_empty()
     {
         let numbering = Numbering { count: params.types().len(), names: Vec::new() };
-        let of = Keep { source, numbering, template: None };
+        let of = Keep { source, numbering, template };
         keep(session, of, params, conditions, &plan, &view.main.catalog)?;
     }
     Ok(Box::new(session.run(with_values(plan, params)?)?))
@@ -195,6 +214,9 @@ struct Again {
     params: Params,
 }
 
+/// Rows as they are computed.
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
 /// The rows of a plan, by who computes them.
 enum Started {
     Here(HereStream),
@@ -206,6 +228,13 @@ impl Started {
         match self {
             Self::Here(stream) => QueryResult::computed_here(stream, "SELECT"),
             Self::Tasks(stream) => QueryResult::stream(stream, "SELECT"),
+        }
+    }
+
+    fn batches(self) -> Batches {
+        match self {
+            Self::Here(stream) => Box::new(stream),
+            Self::Tasks(stream) => Box::new(stream),
         }
     }
 }

@@ -28,6 +28,7 @@ use swingdb_sql::text::{depth, refused, relation_statements};
 use crate::database::Database;
 use crate::execute::backup::{force, read, write};
 use crate::execute::query::{Keep, start};
+use crate::execute::target::OWN_CATALOG;
 use crate::execute::{
     about_session, atomic, changes, ddl, explain, prepared, query, show, with_changes,
 };
@@ -42,7 +43,7 @@ const LONG_TEXT: usize = 64 << 10;
 impl Session {
     /// Runs the statements of `sql`; the last one's result.
     pub(crate) fn execute(self: &Arc<Self>, sql: &str, params: Params) -> Result<QueryResult> {
-        let _one_at_a_time = self.lock_statement();
+        let _one_at_a_time = self.lock_statement()?;
         // Of the statement's beginning: it may set others for those after it.
         let meter = self.limits().meter();
         let token = self.cancel_token();
@@ -253,6 +254,40 @@ fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<
     })
 }
 
+/// That a name is that of the session's own database, the only one with a store.
+fn check_own(session: &Session, name: &str) -> Result<()> {
+    let own = session.database();
+    if [OWN_CATALOG].into_iter().chain(own.name()).any(|own| own.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "CHECKPOINT {name}; write CHECKPOINT alone, for the session's own database, which is \
+         called {OWN_CATALOG}: a snapshot of another one is only read"
+    )))
+}
+
+fn checkpoint(
+    session: &Session,
+    directory: Option<&str>,
+    database: Option<&str>,
+) -> Result<QueryResult> {
+    if let Some(name) = database {
+        check_own(session, name)?;
+    }
+    if session.in_transaction() {
+        let message = "CHECKPOINT inside a transaction: COMMIT it first";
+        return Err(Error::transaction(message));
+    }
+    match directory {
+        None => session.database().checkpoint()?,
+        Some(directory) => {
+            session.limits().external("CHECKPOINT TO")?;
+            session.database().checkpoint_to(std::path::Path::new(directory))?
+        }
+    };
+    Ok(QueryResult::changed(None, "CHECKPOINT"))
+}
+
 fn execute_own(session: &Arc<Session>, own: Own, params: &Params) -> Result<QueryResult> {
     match own {
         Own::Share => {
@@ -262,19 +297,8 @@ fn execute_own(session: &Arc<Session>, own: Own, params: &Params) -> Result<Quer
             session.share()?;
             Ok(QueryResult::changed(None, "SHARE"))
         }
-        Own::Checkpoint { directory } => {
-            if session.in_transaction() {
-                let message = "CHECKPOINT inside a transaction: COMMIT it first";
-                return Err(Error::transaction(message));
-            }
-            match directory {
-                None => session.database().checkpoint()?,
-                Some(directory) => {
-                    session.limits().external("CHECKPOINT TO")?;
-                    session.database().checkpoint_to(std::path::Path::new(&directory))?
-                }
-            };
-            Ok(QueryResult::changed(None, "CHECKPOINT"))
+        Own::Checkpoint { directory, database } => {
+            checkpoint(session, directory.as_deref(), database.as_deref())
         }
         Own::Refresh => {
             if session.in_transaction() {

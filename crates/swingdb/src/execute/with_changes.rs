@@ -16,9 +16,9 @@ use swingdb_sql::text::parameters::Params;
 
 use crate::execute::atomic::all_or_nothing;
 use crate::execute::statement;
+use crate::session::Session;
 use crate::session::given::GivenTable;
 use crate::session::result::QueryResult;
-use crate::session::{Session, temporary};
 
 /// Begins the names of the tables of returned rows, and of the savepoint: no identifier that a
 /// person writes contains a control character.
@@ -68,11 +68,6 @@ fn changed(session: &Arc<Session>, mut query: Query, params: &Params) -> Result<
     for (at, mut one) in cte_tables.into_iter().enumerate() {
         if is_change(&one.query) {
             let mut change = Statement::Query(one.query);
-            if temporary::is_about(session, &mut change) {
-                return Err(Error::unsupported(
-                    "changes of temporary tables in WITH; write them as statements of their own",
-                ));
-            }
             if let Statement::Query(change) = &mut change {
                 add_before(change, &known);
             }

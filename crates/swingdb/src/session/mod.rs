@@ -46,7 +46,7 @@ use parking_lot::{Mutex, MutexGuard};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::progress::Progress;
 use swingdb_common::runtime::cancel::{
-    CancelToken, InterruptHandle, OnThread, Running, Stoppable, stoppable,
+    CancelToken, InterruptHandle, OnThread, Running, Stoppable, may_start, stoppable,
 };
 use swingdb_common::runtime::memory::{AccountedRows, Pieces, Waiting};
 use swingdb_common::runtime::threads;
@@ -70,6 +70,9 @@ use crate::session::side::{Side, TEMP};
 use crate::session::stream::BatchStream;
 use crate::session::transaction::TxnState;
 use crate::session::user_functions::FunctionKind;
+
+/// How long a statement that waits for the one before it may not hear that it is to end.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Prepared statements by the lower-case form of their names.
 pub(crate) type Prepared = BTreeMap<String, PreparedStatement>;
@@ -233,16 +236,23 @@ impl Session {
         run(&inner)
     }
 
-    /// Makes this the session's running statement. Interrupts reach it from here on.
-    pub(crate) fn lock_statement(&self) -> StatementGuard<'_> {
-        let lock = self.conversation.statement.lock();
+    /// Makes this the session's running statement. Interrupts reach it from here on; those of the
+    /// work that it belongs to end the waiting for the statement before it as well.
+    pub(crate) fn lock_statement(&self) -> Result<StatementGuard<'_>> {
+        let lock = loop {
+            may_start()?;
+            match self.conversation.statement.try_lock_for(LOOK) {
+                Some(lock) => break lock,
+                None => continue,
+            }
+        };
         let mut state = self.conversation.state.lock();
         let limit = state.limits().statement_timeout;
         let token = self.conversation.running.start(limit);
         let working = OnThread::of(&token);
         state.token = Some(token);
         drop(state);
-        StatementGuard { session: self, _working: working, _lock: lock }
+        Ok(StatementGuard { session: self, _working: working, _lock: lock })
     }
 
     /// Shares the last committed state, for the running statement.

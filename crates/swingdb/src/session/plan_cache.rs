@@ -9,8 +9,9 @@
 //! memory of old ones is free.
 //!
 //! A text is kept when it comes for the second time: most never do. UPDATE and DELETE find their
-//! rows by a query, whose plan is kept in the same way. So is that of a text's
-//! [template](swingdb_sql::text::template), where it does not depend on the values.
+//! rows by a query, whose plan is kept in the same way. So is that of the
+//! [template](swingdb_sql::text::template) of a text or of such a query, where it does not depend
+//! on the values.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -18,7 +19,7 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_sql::text::parameters::{Numbering, Params};
-use swingdb_sql::text::template::Template;
+use swingdb_sql::text::template::{Form, Template};
 
 /// Plans of a session.
 const MAX_PLANS: usize = 64;
@@ -48,6 +49,22 @@ impl Source {
     pub(crate) fn of_change(query: &Statement) -> Option<Self> {
         let text = query.to_string();
         (text.len() <= MAX_TEXT).then_some(Self::Change(text))
+    }
+
+    /// A query with places for values.
+    pub(crate) fn of_template(template: &Template) -> Option<Self> {
+        match &template.query {
+            Form::Text(text) => Self::of_text(text),
+            Form::Bound(query) => Self::of_change(query),
+        }
+    }
+
+    /// What is compared to know it again; `None` of what has a number.
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) | Self::Change(text) => Some(text),
+            Self::Prepared(..) => None,
+        }
     }
 }
 
@@ -125,14 +142,19 @@ impl PlanCache {
     }
 
     /// Whether the plan of a template is to be made.
-    pub(crate) fn wants_template(&mut self, template: &Template) -> bool {
-        let source = Source::Text(template.text.clone());
-        !self.unfit.has(self.hashes.hash_one(&template.text)) && self.wants(&source)
+    pub(crate) fn wants_template(&mut self, source: &Source) -> bool {
+        !self.is_unfit(source) && self.wants(source)
     }
 
     /// No plan of the template is right for all values.
-    pub(crate) fn refuse_template(&mut self, template: &Template) {
-        self.unfit.add(self.hashes.hash_one(&template.text));
+    pub(crate) fn refuse_template(&mut self, source: &Source) {
+        if let Some(text) = source.text() {
+            self.unfit.add(self.hashes.hash_one(text));
+        }
+    }
+
+    fn is_unfit(&self, source: &Source) -> bool {
+        source.text().is_none_or(|text| self.unfit.has(self.hashes.hash_one(text)))
     }
 
     /// Keeps a plan, in place of the one used longest ago.

@@ -1,12 +1,15 @@
 //! Transactions of a session, which span its [sides](super::side).
 //!
-//! BEGIN, COMMIT, ROLLBACK and savepoints are carried out on both sides. The session's database
-//! comes first, because its COMMIT may fail; temporary tables are then as they were before BEGIN.
-//! They need no protection from crashes, since they do not outlive their process.
+//! BEGIN, COMMIT, ROLLBACK and savepoints are carried out on both sides. COMMIT prepares temporary
+//! tables first: that may want memory. Then it commits the session's database, which may fail, too;
+//! either way temporary tables are then as they were before BEGIN. At last it commits these, which
+//! cannot fail any more, and nothing interrupts it. They need no protection from crashes, since
+//! they do not outlive their process.
 
 use std::sync::Arc;
 
 use swingdb_common::error::Result;
+use swingdb_common::runtime::cancel::to_the_end;
 use swingdb_store::Store;
 
 use crate::database::Database;
@@ -39,10 +42,13 @@ impl Session {
 
     /// COMMIT. On an error nothing was committed, and the transaction is over.
     pub(crate) fn commit(&self) -> Result<()> {
-        match self.conversation.main.with(|txn, _| txn.commit()) {
-            Ok(()) => self.in_temp(|txn, _| txn.commit()),
+        let main = &self.conversation.main;
+        let prepared = self.in_temp(|txn, _| txn.prepare());
+        match prepared.and_then(|()| main.with(|txn, _| txn.commit())) {
+            Ok(()) => to_the_end(|| self.in_temp(|txn, _| txn.commit())),
             Err(error) => {
-                self.in_temp(|txn, _| if txn.is_open() { txn.rollback() } else { Ok(()) })?;
+                let end = |txn: &mut TxnState| if txn.is_open() { txn.rollback() } else { Ok(()) };
+                self.on_both(end)?;
                 Err(error)
             }
         }

@@ -51,13 +51,6 @@ pub(crate) fn of_statement(
     Ok(session.changing(side))
 }
 
-/// Whether a statement changes temporary tables.
-pub(crate) fn is_about(session: &Session, statement: &mut Statement) -> bool {
-    let Some(side) = session.temp() else { return false };
-    let catalog = side.catalog();
-    targets(statement).iter().any(|name| is_ours(name) || has(&catalog, name))
-}
-
 /// The session for a table that a program, or COPY, names, and the table's name on its side.
 pub(crate) fn of_table(session: &Arc<Session>, name: &ObjectName) -> (Arc<Session>, ObjectName) {
     let mut name = name.clone();

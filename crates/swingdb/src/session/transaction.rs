@@ -131,6 +131,14 @@ impl TxnState {
         }
     }
 
+    /// Does what of COMMIT takes memory; the transaction stays open.
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        match &mut self.phase {
+            Phase::Writing(txn) => txn.prepare(),
+            _ => Ok(()),
+        }
+    }
+
     /// ROLLBACK.
     pub(crate) fn rollback(&mut self) -> Result<()> {
         self.require_open("ROLLBACK")?;

@@ -106,6 +106,15 @@ fn search(mut call: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
         *element = order_bytes(std::mem::take(element));
         return Transformed::yes(Expr::ScalarFunction(call));
     }
+    // What gives elements back gives them as they are.
+    let only_finds = matches!(
+        call.name(),
+        "array_has" | "array_has_all" | "array_has_any" | "array_position" | "array_positions"
+    );
+    if only_finds && call.args.iter().any(|arg| is_interval_of(arg, schema)) {
+        changed |= set_keys(&mut call.args, schema);
+        return Transformed::new_transformed(Expr::ScalarFunction(call), changed);
+    }
     for arg in &mut call.args {
         let floats = arg.get_type(schema).is_ok_and(|given| has_floats(&given));
         if floats && !is_same_bits(arg) {
@@ -176,7 +185,11 @@ fn nullif(call: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     match call.args.as_slice() {
         [one, other] if is_interval_of(one, schema) && is_interval_of(other, schema) => {
             let [left, right] = [one, other].map(|side| key(side.clone(), schema).data);
-            let none = Expr::Literal(ScalarValue::IntervalMonthDayNano(None), None);
+            let Ok(none) = one.get_type(schema).and_then(|given| ScalarValue::try_new_null(&given))
+            else {
+                return Transformed::no(Expr::ScalarFunction(call));
+            };
+            let none = Expr::Literal(none, None);
             let equal = (Box::new(left.eq(right)), Box::new(none));
             let case = Case::new(None, vec![equal], Some(Box::new(one.clone())));
             Transformed::yes(Expr::Case(case))

@@ -1,8 +1,8 @@
 //! Which expressions are keys that equal values have in several forms, and the one form of each.
 //!
 //! A key is what is compared, joined, grouped or sorted by. Numbers of floating point get
-//! [`same_bits`] around them, intervals [`interval_length`], and lists, structs and maps that are
-//! sorted by [`order_bytes`].
+//! [`same_bits`] around them, intervals [`interval_length`], also those in lists, structs and maps,
+//! and lists, structs and maps that are sorted by [`order_bytes`].
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
@@ -10,14 +10,14 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, Cast};
 use datafusion::logical_expr::{Expr, ExprSchemable, SortExpr};
 use swingdb_common::floats::has_floats;
-use swingdb_functions::keys::intervals::{interval_length, is_interval};
+use swingdb_functions::keys::intervals::{has_intervals, interval_length};
 use swingdb_functions::keys::order::{is_ordered_otherwise, order_bytes};
 use swingdb_functions::keys::same_bits::{is_same_bits, same_bits};
 
 /// Whether values of an expression can be equal and differ in bits. Lambda variables, which have no
 /// type here, are left alone.
 pub(crate) fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
-    let differ = |given: DataType| has_floats(&given) || is_interval(&given);
+    let differ = |given: DataType| has_floats(&given) || has_intervals(&given);
     !is_same_bits(expr) && expr.get_type(schema).is_ok_and(differ)
 }
 
@@ -29,8 +29,9 @@ pub(crate) fn key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
+/// Whether values are intervals, or have some inside.
 pub(crate) fn is_interval_of(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|given| is_interval(&given))
+    expr.get_type(schema).is_ok_and(|given| has_intervals(&given))
 }
 
 pub(super) fn set_key(expr: &mut Expr, schema: &DFSchema) -> bool {

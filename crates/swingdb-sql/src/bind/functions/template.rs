@@ -35,7 +35,7 @@ pub(crate) fn instantiate(
         })
         .collect();
     let args = args.as_slice();
-    let mut filler = Filler { args, call, known, aggregates: 0 };
+    let mut filler = Filler { args, call, known, aggregates: 0, of_all: 0 };
     // Never breaks.
     let _ = walk_mut(&mut expr, &mut filler);
     let refuse = |what| Err(Error::plan(format!("{} takes no {what}", call.name)));
@@ -55,9 +55,9 @@ pub(crate) fn instantiate(
     if filler.aggregates == 0 && inside.is_some_and(|list| !list.clauses.is_empty()) {
         return refuse("ORDER BY");
     }
-    if inside.is_some_and(|list| list.duplicate_treatment.is_some())
-        && (filler.aggregates == 0 || args.len() != 1)
-    {
+    // Values that are the same are found by all arguments together.
+    let all_see_all = filler.aggregates > 0 && filler.of_all == filler.aggregates;
+    if inside.is_some_and(|list| list.duplicate_treatment.is_some()) && !all_see_all {
         return refuse("DISTINCT");
     }
     Ok(match expr {
@@ -73,6 +73,8 @@ struct Filler<'a> {
     known: Known<'a>,
     /// How many the template has.
     aggregates: usize,
+    /// How many of these have as many arguments as the call.
+    of_all: usize,
 }
 
 fn inside(args: &FunctionArguments) -> Option<&FunctionArgumentList> {
@@ -110,6 +112,9 @@ impl Filler<'_> {
 
     fn restrict(&mut self, function: &mut Function) {
         self.aggregates += 1;
+        let count = inside(&function.args).map_or(0, |own| own.args.len());
+        // One argument may stand in a list of several.
+        self.of_all += usize::from(self.args.len() == 1 || count == self.args.len());
         if let FunctionArguments::List(own) = &mut function.args
             && let Some(list) = inside(&self.call.args)
         {

@@ -66,6 +66,8 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["last_day"], 1, LAST_DAY),
     (&["date_add", "add"], 2, "$1 + $2"),
     (&["make_timestamp"], 6, "timestamp_of_parts($1, $2, $3, $4, $5, $6)"),
+    (&["make_timestamptz"], 6, ZONED),
+    (&["make_timestamptz"], 7, "at_time_zone($7, timestamp_of_parts($1, $2, $3, $4, $5, $6))"),
     (&["make_time"], 3, "time_of_parts($1, $2, $3)"),
     (&["make_timestamp"], 1, "arrow_cast(CAST($1 AS BIGINT), 'Timestamp(Microsecond, None)')"),
     (
@@ -301,6 +303,7 @@ const MOST_BY: &str = "first_elements(array_agg($1 ORDER BY $2 DESC) \
      FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), $3)";
 const LEAST_BY: &str = "first_elements(array_agg($1 ORDER BY $2 ASC) \
      FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), $3)";
+const ZONED: &str = "CAST(timestamp_of_parts($1, $2, $3, $4, $5, $6) AS TIMESTAMP WITH TIME ZONE)";
 /// A line through equal values explains them; the engine's own gives NULL.
 const R2: &str = "CASE WHEN regr_syy($1, $2) = 0 AND regr_sxx($1, $2) > 0 \
      THEN CAST('1' AS DOUBLE) ELSE regr_r2($1, $2) END";

@@ -105,8 +105,9 @@ fn with_parts(node: &Expr) -> Result<()> {
         Expr::Ceil { expr: _, field } => whole("ceil", field),
         Expr::Floor { expr: _, field } => whole("floor", field),
         Expr::Collate { expr: _, collation } => Err(Error::unsupported(format!(
-            "COLLATE {collation} here; text is compared by its bytes, and COLLATE NOCASE in =, <, \
-             IN, BETWEEN and ORDER BY without regard to case"
+            "COLLATE {collation} here; text is compared by its bytes. Write COLLATE NOCASE in a \
+             comparison, ORDER BY, GROUP BY or DISTINCT of the statement's own query, and \
+             lower(...) elsewhere"
         ))),
         Expr::Struct { values: _, fields } => {
             none_of("STRUCT", &[(!fields.is_empty(), "<types>(values); write a cast")])

@@ -26,7 +26,7 @@ pub(crate) fn export_file(
     if !is_query(sql_or_table) {
         let name = crate::execute::copy::import::parse_name(sql_or_table)?;
         if let Some((schema, mut rows)) = table_rows(session, &name, &[])? {
-            let _running = session.lock_statement();
+            let _running = session.lock_statement()?;
             return write(schema, &mut rows, path, &options, session.zone(), &reporting(session)?);
         }
         sql = format!("SELECT * FROM {name}");

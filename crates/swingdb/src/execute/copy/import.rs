@@ -35,7 +35,7 @@ pub(crate) fn import_file(
     table: &str,
     options: ImportOptions,
 ) -> Result<ImportReport> {
-    let _running = session.lock_statement();
+    let _running = session.lock_statement()?;
     let name = parse_name(table)?;
     let Some(path) = path.to_str() else {
         let message = "has a name that is not UTF-8".to_string();

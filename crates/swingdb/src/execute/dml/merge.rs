@@ -9,15 +9,16 @@
 //! A target row that two source rows want to change is an error, as in the standard: which of them
 //! came last would be chance. Rows on which the clause does nothing may repeat.
 
+use std::iter::repeat_n;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, StringViewArray};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Field, Fields, Int64Type, Schema, UInt64Type};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, Merge, MergeAction,
-    MergeClause, MergeClauseKind, MergeInsertKind, OutputClause, Query, SelectItem, TableFactor,
-    With,
+    BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, Merge,
+    MergeAction, MergeClause, MergeClauseKind, MergeInsertKind, OutputClause, Query, SelectItem,
+    TableFactor, With,
 };
 use swingdb_common::cast::convert::Origin;
 use swingdb_common::error::{Error, Result};
@@ -42,6 +43,8 @@ use crate::session::Session;
 
 /// True in every row of the source; NULL where an outer join found none.
 const PRESENT: &str = "\u{1}present";
+/// In RETURNING: what was done to a row.
+const ACTION: &str = "merge_action";
 /// The number of the clause that applies.
 const CLAUSE: &str = "\u{1}clause";
 
@@ -88,8 +91,9 @@ pub(crate) fn merge(
         let done = work.apply(txn, items.map(|_| &mut collected))?;
         let mut outcome = Outcome::changed("MERGE", done.rows);
         if let Some(items) = items {
-            let list = Returning::new(&plan.named, items, with);
-            outcome.rows = Some(list.run(session, params, done.changed, &mut collected)?);
+            let (items, changed) = with_action(&plan.named, items.to_vec(), done.changed)?;
+            let list = Returning::new(&plan.named, &items, with);
+            outcome.rows = Some(list.run(session, params, changed, &mut collected)?);
         }
         Ok(outcome)
     })
@@ -449,8 +453,9 @@ struct Work<'a> {
 /// What a MERGE did.
 struct Done {
     rows: u64,
-    /// For RETURNING: inserted rows, updated rows as they are now, deleted rows as they were.
-    changed: Vec<RecordBatch>,
+    /// For RETURNING: inserted rows, updated rows as they are now, deleted rows as they were, each
+    /// with what was done to them.
+    changed: Vec<(&'static str, RecordBatch)>,
 }
 
 impl<'a> Work<'a> {
@@ -483,7 +488,7 @@ impl<'a> Work<'a> {
 
     /// Sorts the rows of one batch of the join by clause.
     fn take(&mut self, batch: &RecordBatch) -> Result<()> {
-        let numbers = arrow::compute::cast(batch.column(1), &arrow::datatypes::DataType::Int64)?;
+        let numbers = arrow::compute::cast(batch.column(1), &DataType::Int64)?;
         let numbers = numbers.as_primitive::<Int64Type>();
         for (index, clause) in self.plan.clauses.iter().enumerate() {
             let wanted: BooleanArray =
@@ -521,15 +526,11 @@ impl<'a> Work<'a> {
     fn stored_updates(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         let schema = set_schema(&self.plan.named, &self.sets());
         let values = convert_sets(&rows.columns()[1..], &schema, rows.num_rows(), self.zone)?;
-        let mut fields = vec![arrow::datatypes::Field::new(
-            ROWID_COLUMN,
-            arrow::datatypes::DataType::UInt64,
-            true,
-        )];
+        let mut fields = vec![Field::new(ROWID_COLUMN, DataType::UInt64, true)];
         fields.extend(values.schema().fields().iter().map(|field| field.as_ref().clone()));
         let mut columns: Vec<ArrayRef> = vec![Arc::clone(rows.column(0))];
         columns.extend(values.columns().iter().cloned());
-        Ok(RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns)?)
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
 
     /// The updated columns in the form of a SET list.
@@ -561,16 +562,59 @@ impl<'a> Work<'a> {
         if let Some(collected) = returned {
             // Before rows are appended, which may give rows other numbers.
             let (target, ids) = (&self.plan.named.target, updates.ids.as_slice());
-            changed = Changed::rows(&txn.view(), target, ids, collected)?;
+            let updated = Changed::rows(&txn.view(), target, ids, collected)?;
+            changed.extend(updated.into_iter().map(|rows| ("UPDATE", rows)));
             let all: Vec<usize> = (0..table.columns().len()).collect();
-            changed.push(table.take(deletions.as_slice(), &all)?);
+            changed.push(("DELETE", table.take(deletions.as_slice(), &all)?));
         }
         let inserted = txn.with_generated(schema, name, self.inserts)?;
         if !inserted.is_empty() {
             rows += txn.append(schema, name, &inserted)?;
         }
-        Ok(Done { rows, changed: inserted.into_iter().chain(changed).collect() })
+        let inserted = inserted.into_iter().map(|rows| ("INSERT", rows));
+        Ok(Done { rows, changed: inserted.chain(changed).collect() })
     }
+}
+
+/// A RETURNING list, and the rows for it, which have a column `merge_action` where the list names
+/// one. No `*` shows that column; a column of the table that is called so goes before it.
+fn with_action(
+    named: &Named,
+    mut items: Vec<SelectItem>,
+    changed: Vec<(&'static str, RecordBatch)>,
+) -> Result<(Vec<SelectItem>, Vec<RecordBatch>)> {
+    let is_it = |name: &str| name.eq_ignore_ascii_case(ACTION);
+    let mut named_so = false;
+    build::rewrite_exprs(&mut items, |expr| {
+        named_so |= matches!(expr, Expr::Identifier(name) if is_it(&name.value));
+    });
+    if !named_so || named.target.table.columns().iter().any(|column| is_it(&column.name)) {
+        return Ok((items, changed.into_iter().map(|(_, rows)| rows).collect()));
+    }
+    for item in &mut items {
+        if let SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) = item {
+            let name = build::name(&[ACTION]);
+            options.opt_exclude =
+                Some(ExcludeSelectItem::Multiple(match options.opt_exclude.take() {
+                    None => vec![name],
+                    Some(ExcludeSelectItem::Single(other)) => vec![other, name],
+                    Some(ExcludeSelectItem::Multiple(others)) => {
+                        others.into_iter().chain([name]).collect()
+                    }
+                }));
+        }
+    }
+    let rows = changed.into_iter().map(|(action, rows)| {
+        let field = Field::new(ACTION, DataType::Utf8View, true);
+        let own = rows.schema();
+        let fields = own.fields().iter().cloned().chain([Arc::new(field)]);
+        let actions: ArrayRef =
+            Arc::new(StringViewArray::from_iter_values(repeat_n(action, rows.num_rows())));
+        let columns = rows.columns().iter().cloned().chain([actions]).collect();
+        let schema = Schema::new(fields.collect::<Fields>());
+        Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
+    });
+    Ok((items, rows.collect::<Result<_>>()?))
 }
 
 /// Whether two ascending lists of rows share one.

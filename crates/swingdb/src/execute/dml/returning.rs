@@ -2,17 +2,21 @@
 //!
 //! The rows (new values for INSERT and UPDATE, old ones for DELETE) are put under the table's name
 //! as an in-memory table, and the list is run over it as an ordinary query, subqueries included.
+//! The rows may have columns behind those of the table.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use datafusion::sql::sqlparser::ast::{SelectItem, With};
+use arrow::datatypes::{Fields, Schema, SchemaRef};
+use datafusion::sql::sqlparser::ast::{ExcludeSelectItem, Expr, SelectItem, With};
 use swingdb_common::cast::convert::nullable;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::quoted;
 use swingdb_sql::text::parameters::Params;
-use swingdb_store::{Catalog, RowId};
+use swingdb_store::{Catalog, RowId, Table};
 
 use crate::execute::target::{Named, QualifiedName, Target, find_table};
 use crate::session::Session;
@@ -72,10 +76,16 @@ impl<'a> Returning<'a> {
         collected: &mut AccountedRows,
     ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
         let relation = build::table(&[RETURNED], &self.named.alias);
-        let mut query = build::select(self.items.to_vec(), vec![build::from(relation)], None)?;
+        let items = told_apart(self.items, &self.named.target.table);
+        let mut query = build::select(items, vec![build::from(relation)], None)?;
         let Target { schema, name, table } = &self.named.target;
         build::shorten_qualifiers(&mut query, schema, name, &quoted(&self.named.alias.value));
-        let extra = [(RETURNED.to_string(), nullable(table.schema()), rows)];
+        let own = table.schema().fields();
+        let more = rows.first().map(RecordBatch::schema);
+        let more = more.iter().flat_map(|schema| schema.fields().iter().skip(own.len()));
+        let shown: SchemaRef =
+            Arc::new(Schema::new(own.iter().chain(more).cloned().collect::<Fields>()));
+        let extra = [(RETURNED.to_string(), nullable(&shown), rows)];
         let plan = session.plan_with(&build::statement(query, self.with), params, &extra)?;
         let stream = session.run(plan)?;
         let schema = stream.schema();
@@ -88,4 +98,45 @@ impl<'a> Returning<'a> {
         });
         Ok((schema, counted.collect::<Result<Vec<_>>>()?))
     }
+}
+
+/// The list with other names for columns that are called as one before them, as in a SELECT:
+/// `RETURNING *, a` gives `a` and `a_1`.
+fn told_apart(items: &[SelectItem], table: &Table) -> Vec<SelectItem> {
+    let mut used = BTreeSet::new();
+    let mut told = Vec::with_capacity(items.len());
+    for item in items {
+        let (name, expr) = match item {
+            SelectItem::ExprWithAlias { expr, alias } => (alias.value.clone(), expr),
+            SelectItem::UnnamedExpr(expr @ Expr::Identifier(name)) => (name.value.clone(), expr),
+            SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(path)) => {
+                (path.last().map(|name| name.value.clone()).unwrap_or_default(), expr)
+            }
+            SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+                let left_out = match &options.opt_exclude {
+                    None => Vec::new(),
+                    Some(ExcludeSelectItem::Single(name)) => vec![name.to_string().to_lowercase()],
+                    Some(ExcludeSelectItem::Multiple(names)) => {
+                        names.iter().map(|name| name.to_string().to_lowercase()).collect()
+                    }
+                };
+                let shown = table.columns().iter().map(|column| column.name.to_lowercase());
+                used.extend(shown.filter(|name| !left_out.contains(name)));
+                told.push(item.clone());
+                continue;
+            }
+            _ => {
+                told.push(item.clone());
+                continue;
+            }
+        };
+        let mut free = name.clone();
+        let mut number = 0;
+        while !used.insert(free.to_lowercase()) {
+            number += 1;
+            free = format!("{name}_{number}");
+        }
+        told.push(if number == 0 { item.clone() } else { build::item(expr.clone(), free) });
+    }
+    told
 }
