@@ -2,13 +2,14 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
-
 use common::{Node, asked, cluster, nodes, with_room};
 use swingdb_cluster::{Cut, Error, Session};
 
 /// A join whose rows are where they are needed: nodes hold one side, and the coordinator nothing.
 const JOIN: &str = "SELECT a.n, b.s FROM t a JOIN t b ON a.n = b.n";
+
+/// Less than the join needs, and enough to plan it.
+const LITTLE: u64 = 1 << 18;
 
 fn filled(count: usize) -> (Vec<Node>, Session) {
     let nodes = nodes(count);
@@ -39,11 +40,15 @@ fn short(error: &Error) -> &str {
 
 /// The least power of two that is enough.
 fn enough(session: &Session, sql: &str, nodes: &[Node]) -> u64 {
-    for shift in 18..30 {
+    for shift in LITTLE.trailing_zeros()..30 {
         set(session, 1 << shift);
         match read(session, sql) {
             Ok(rows) => {
-                assert!(shift > 18 && rows == 100_000, "{rows} rows with {} bytes", 1 << shift);
+                assert!(
+                    1 << shift > LITTLE && rows == 100_000,
+                    "{rows} rows with {} bytes",
+                    1 << shift
+                );
                 return 1 << shift;
             }
             Err(error) => {
@@ -62,47 +67,15 @@ fn a_statement_that_needs_more_fails_and_names_the_node() {
         let other = cluster(&nodes).session().unwrap();
         let least = enough(&session, JOIN, &nodes);
         println!("{least} bytes are enough");
-        set(&session, least / 2);
+        set(&session, LITTLE);
         short(&read(&session, JOIN).unwrap_err());
         // Other sessions have limits of their own, and what has failed leaves nothing.
         assert_eq!(read(&other, JOIN).unwrap(), 100_000);
         set(&session, least);
         assert_eq!(read(&session, JOIN).unwrap(), 100_000);
-        set(&session, least / 2);
+        set(&session, LITTLE);
         session.query("RESET memory_limit").unwrap();
         assert_eq!(read(&session, JOIN).unwrap(), 100_000);
-    });
-}
-
-#[test]
-fn statements_that_run_together_share_the_limit() {
-    with_room(|| {
-        let (nodes, session) = filled(2);
-        set(&session, enough(&session, JOIN, &nodes));
-        let mut first = session.query(JOIN).unwrap();
-        let some = first.next().unwrap().unwrap().num_rows();
-        // Each that is not read on keeps what it holds.
-        let mut others = Vec::new();
-        let error = loop {
-            assert!(others.len() < 8, "so many statements at a time");
-            let other = session.query(JOIN).and_then(|mut rows| {
-                rows.next().transpose()?;
-                Ok(rows)
-            });
-            match other {
-                Ok(rows) => others.push(rows),
-                Err(error) => break error,
-            }
-        };
-        short(&error);
-        // The first goes on.
-        let rest = first.by_ref().map(|batch| batch.unwrap().num_rows()).sum::<usize>();
-        assert_eq!(some + rest, 100_000);
-        drop((first, others));
-        let until = Instant::now() + Duration::from_secs(20);
-        while let Err(error) = read(&session, JOIN) {
-            assert!(Instant::now() < until, "{error}");
-        }
     });
 }
 
