@@ -130,7 +130,7 @@ fn find_remote(path: &str, format: Option<FileFormat>) -> Result<Vec<InputFile>>
     // The same address may be read as files of another format, too.
     let key = if in_parts(path) { format!("{path} in parts") } else { path.to_string() };
     kept(&key, || {
-        let found = remote::find(path, &in_parts)?.into_iter();
+        let found = remote::find(path, in_parts)?.into_iter();
         let file = |object: remote::Object| match object {
             remote::Object::Whole { address, file, bytes } => {
                 InputFile::of_copy(Path::new(&address), file, bytes)

@@ -155,7 +155,7 @@ impl Ranges {
         let touched = &self.0[from..to];
         let start = touched.first().map_or(range.start, |first| first.start.min(range.start));
         let end = touched.last().map_or(range.end, |last| last.end.max(range.end));
-        self.0.splice(from..to, [start..end]);
+        self.0.splice(from..to, std::iter::once(start..end));
     }
 
     /// What is not here of a range.
