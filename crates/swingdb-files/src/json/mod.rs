@@ -162,12 +162,38 @@ impl Form {
     fn of(head: &[u8]) -> Self {
         let head = head.trim_ascii_start();
         let end = memchr::memchr(b'\n', head);
-        match (head.first(), end.map(|end| head[..end].trim_ascii_end())) {
+        let (line, rest) = head.split_at(end.unwrap_or(head.len()));
+        match (head.first(), line.trim_ascii_end()) {
             (Some(b'['), _) => Self::Array,
-            (Some(b'{'), Some([.., b'{' | b'[' | b','])) => Self::Spread,
+            (Some(b'{'), [.., b'{' | b'[']) if end.is_some() => Self::Spread,
+            (Some(b'{'), [.., b',']) if end.is_some() => {
+                // A name follows in an object, and no other object.
+                let is_next = rest.trim_ascii_start().first() == Some(&b'{');
+                match is_next && ends_in_object(line) {
+                    true => Self::Lines,
+                    false => Self::Spread,
+                }
+            }
             _ => Self::Lines,
         }
     }
+}
+
+/// Whether the last bracket that a text leaves open is that of an object.
+fn ends_in_object(text: &[u8]) -> bool {
+    let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => open.push(*byte),
+            b']' | b'}' => drop(open.pop()),
+            _ => {}
+        }
+    }
+    open.last() == Some(&b'{')
 }
 
 /// The rows of a block; the error is that of its first faulty line.
@@ -484,6 +510,9 @@ mod tests {
             ("{\n", Form::Spread),
             ("\n{\"a\": {\r\n", Form::Spread),
             ("{\"a\": 1,\n", Form::Spread),
+            ("{\"a\": 1,\n\n\"b\": 2}", Form::Spread),
+            ("{\"a\": [\"]\\\"\", {},\n{\"b\": 2}]}", Form::Spread),
+            ("{\"a\": [1], \"b\": {},\n{\"a\": 1}", Form::Lines),
             ("{\"a\":\n{\"a\": 1}", Form::Lines),
             ("{\"a\": 1}\n{", Form::Lines),
             ("{", Form::Lines),

@@ -415,7 +415,7 @@ fn statements_of_others_say_what_to_do() {
         ("UNPIVOT t", "INTO NAME"),
         ("PRAGMA foreign_key_list('t')", "DESCRIBE"),
         ("CHECKPOINT", "no store on a disk"),
-        ("CHECKPOINT shop", "CHECKPOINT TO"),
+        ("CHECKPOINT shop", "CHECKPOINT alone"),
         ("VACUUM FULL", "by itself"),
         ("CREATE TABLE x (id INT REFERENCES t (id) ON DELETE CASCADE)", "CASCADE"),
         ("CREATE INDEX i ON t (id) WHERE id > 1", "WHERE"),
