@@ -326,7 +326,7 @@ mod tests {
             (
                 "SELECT r AS r, 12.50 AS a, -7 AS b, x + 1 AS c, NULL AS d FROM t WHERE id = -3",
                 "SELECT r AS r, $1 AS a, $2 AS b, x + 1 AS c, NULL AS d FROM t WHERE id = $3",
-                "[Decimal128(Some(1250),4,2), Int64(-7), Int64(-3)]",
+                "[Decimal128(12.50,4,2), Int64(-7), Int64(-3)]",
             ),
             (
                 "SELECT r AS r FROM t WHERE (t.a = 'it''s' AND b < 5) AND (c = 1 OR d = 2)",
