@@ -17,6 +17,7 @@ pub mod enums;
 pub mod error;
 pub mod floats;
 pub mod json;
+pub mod names;
 pub mod progress;
 pub mod runtime;
 pub mod time;

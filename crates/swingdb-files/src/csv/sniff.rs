@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, TimeUnit};
+use swingdb_common::names::free_name;
 
 use crate::options::Delimiter;
 use crate::text::dialect::Dialect;
@@ -160,13 +161,7 @@ pub fn header_names(header: &[Option<Cow<'_, [u8]>>]) -> Vec<String> {
     let name = |(column, field): (usize, &Option<Cow<'_, [u8]>>)| {
         let text = String::from_utf8_lossy(field.as_deref().unwrap_or_default()).trim().to_string();
         let base = if text.is_empty() { format!("column{column}") } else { text };
-        let mut name = base.clone();
-        let mut number = 1;
-        while !taken.insert(name.to_lowercase()) {
-            name = format!("{base}_{number}");
-            number += 1;
-        }
-        name
+        free_name(&base, |name| taken.insert(name.to_lowercase()))
     };
     header.iter().enumerate().map(name).collect()
 }

@@ -5,5 +5,7 @@ pub mod build;
 pub mod create;
 pub mod names;
 pub(crate) mod pivot;
-pub(crate) mod stars;
+pub(crate) mod select_items;
+pub mod shown_names;
+pub mod stars;
 pub mod walk;

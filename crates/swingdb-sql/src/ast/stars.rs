@@ -69,7 +69,7 @@ pub(crate) fn choice(options: &WildcardAdditionalOptions) -> WildcardAdditionalO
 }
 
 /// The names behind EXCLUDE.
-pub(crate) fn excluded(options: &WildcardAdditionalOptions) -> &[ObjectName] {
+pub fn excluded(options: &WildcardAdditionalOptions) -> &[ObjectName] {
     match &options.opt_exclude {
         None => &[],
         Some(ExcludeSelectItem::Single(one)) => std::slice::from_ref(one),

@@ -7,12 +7,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor,
-    VisitorMut,
+    Expr, Ident, Query, SetExpr, SetOperator, Statement, TableFactor, VisitorMut,
 };
 use swingdb_common::error::{Error, Result};
 
 use crate::ast::build;
+use crate::ast::shown_names::{are_same, is_by_name, shown_names};
 use crate::ast::walk::walk_mut;
 use crate::bind::columns::columns_of;
 use crate::bind::lookahead::Lookahead;
@@ -88,56 +88,11 @@ impl Matcher<'_> {
 
     /// The names of a query's columns as they are written, if they are known.
     fn names(&self, body: &SetExpr) -> Option<Vec<String>> {
-        match body {
-            SetExpr::Query(query) => self.names(&query.body),
-            SetExpr::SetOperation { set_quantifier, left, right, .. } => {
-                let mut all = self.names(left)?;
-                if is_by_name(*set_quantifier) {
-                    let more = self.names(right)?;
-                    let is_new = |name: &String| !all.iter().any(|other| are_same(name, other));
-                    let more: Vec<String> = more.into_iter().filter(is_new).collect();
-                    all.extend(more);
-                }
-                Some(all)
-            }
-            SetExpr::Select(select) => {
-                let mut all = Vec::with_capacity(select.projection.len());
-                for item in &select.projection {
-                    match item {
-                        SelectItem::ExprWithAlias { alias, .. } => all.push(alias.value.clone()),
-                        SelectItem::UnnamedExpr(expr) => all.push(name_of(expr)),
-                        star => {
-                            let from = &select.from;
-                            let star = star.clone();
-                            let columns = columns_of(self.planner, &self.around, star, from);
-                            all.extend(columns.ok()?.into_iter().map(|column| column.name));
-                        }
-                    }
-                }
-                Some(all)
-            }
-            _ => None,
-        }
+        shown_names(body, &|star, from| {
+            let columns = columns_of(self.planner, &self.around, star.clone(), from).ok()?;
+            Some(columns.into_iter().map(|column| column.name).collect())
+        })
     }
-}
-
-fn name_of(expr: &Expr) -> String {
-    match expr {
-        Expr::Identifier(name) => name.value.clone(),
-        Expr::CompoundIdentifier(path) => {
-            path.last().map(|name| name.value.clone()).unwrap_or_default()
-        }
-        other => other.to_string(),
-    }
-}
-
-fn is_by_name(quantifier: SetQuantifier) -> bool {
-    use SetQuantifier::{AllByName, ByName, DistinctByName};
-    matches!(quantifier, ByName | AllByName | DistinctByName)
-}
-
-fn are_same(one: &str, other: &str) -> bool {
-    one.to_lowercase() == other.to_lowercase()
 }
 
 fn each_once(names: &[String]) -> Result<()> {

@@ -20,11 +20,12 @@ use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query,
     Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
-    SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, Visit, Visitor,
-    WildcardAdditionalOptions, With,
+    Statement, TableAlias, TableFactor, TableWithJoins, Visit, Visitor, WildcardAdditionalOptions,
+    With,
 };
 
 use crate::ast::names::name_of;
+use crate::ast::shown_names::{are_same, is_by_name};
 use crate::ast::stars;
 use crate::bind::catalogs::Found;
 use crate::bind::lookahead::{Known, Lookahead};
@@ -247,15 +248,11 @@ impl<'a> Scope<'a> {
             SetExpr::Select(select) => self.of_select(select),
             SetExpr::Query(query) => self.of_query(query),
             SetExpr::SetOperation { op, set_quantifier, left, right } => {
-                use SetQuantifier::{AllByName, ByName, DistinctByName};
                 let left = self.of_body(left)?.into_iter();
                 let mut all: Known = left.map(|(column, _)| (column, None)).collect();
-                if *op == SetOperator::Union
-                    && matches!(set_quantifier, ByName | AllByName | DistinctByName)
-                {
-                    let is = |one: &Column, (other, _): &(Column, _)| {
-                        one.name.to_lowercase() == other.name.to_lowercase()
-                    };
+                if *op == SetOperator::Union && is_by_name(*set_quantifier) {
+                    let is =
+                        |one: &Column, (other, _): &(Column, _)| are_same(&one.name, &other.name);
                     for (column, _) in self.of_body(right)? {
                         if !all.iter().any(|known| is(&column, known)) {
                             all.push((column, None));

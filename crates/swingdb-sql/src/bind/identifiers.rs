@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, Statement, TableFactor, Visit, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use swingdb_common::error::{Error, Result};
+use swingdb_common::names::free_name;
 use swingdb_files::table::is_file_function;
 
 use crate::ast::names::{constraint_mut, written_name};
@@ -397,12 +398,7 @@ fn name_columns(items: &mut [SelectItem], alone: bool) {
     for item in items.iter_mut() {
         match item {
             SelectItem::ExprWithAlias { alias, .. } => {
-                let base = alias.value.clone();
-                let mut number = 0;
-                while !taken.insert(alias.value.clone()) {
-                    number += 1;
-                    alias.value = format!("{base}_{number}");
-                }
+                alias.value = free_name(&alias.value, |name| taken.insert(name.to_string()));
             }
             SelectItem::UnnamedExpr(expr) => {
                 if has_many_columns(expr) {
@@ -429,12 +425,7 @@ fn name_columns(items: &mut [SelectItem], alone: bool) {
                     taken.insert(column.clone());
                 }
                 let base = column.unwrap_or(text);
-                let mut name = base.clone();
-                let mut number = 0;
-                while !taken.insert(name.clone()) {
-                    number += 1;
-                    name = format!("{base}_{number}");
-                }
+                let name = free_name(&base, |name| taken.insert(name.to_string()));
                 let alias = Ident::with_quote('"', name);
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }

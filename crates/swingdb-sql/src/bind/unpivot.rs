@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     Array, Expr, ExprWithAlias, Ident, NullInclusion, SelectItem, SetExpr, Statement, TableFactor,
 };
 use swingdb_common::error::{Error, Result};
+use swingdb_common::names::free_name;
 
 use crate::ast::build;
 use crate::ast::build::{call, text};
@@ -48,12 +49,7 @@ pub(crate) fn turned(turner: &Turner<'_>, factor: &TableFactor) -> Result<TableF
         items.push(build::item(column(kept), kept.as_str()));
     }
     let mut add = |wanted: &Ident, elements: Vec<Expr>| {
-        let mut free = wanted.value.clone();
-        let mut number = 0_usize;
-        while !taken.insert(free.to_lowercase()) {
-            number += 1;
-            free = format!("{}_{number}", wanted.value);
-        }
+        let free = free_name(&wanted.value, |name| taken.insert(name.to_lowercase()));
         let list = Expr::Array(Array { elem: elements, named: false });
         items.push(build::item(call("unnest", [list]), free.as_str()));
         shown.push(free.clone());

@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::names::free_name;
 
 use crate::ast::build::call;
 use crate::ast::names::constraint_mut;
@@ -617,14 +618,13 @@ fn number_names(items: &mut [SelectItem]) {
     let mut taken: BTreeMap<String, bool> = BTreeMap::new();
     for item in items {
         let Some((name, is_alias)) = name_of(item) else { continue };
-        let (base, mut name) = (name.value.clone(), name.value.clone());
-        let mut number = 0;
-        while taken.get(&name).is_some_and(|before| *before || is_alias || number > 0) {
-            number += 1;
-            name = format!("{base}_{number}");
-        }
-        *taken.entry(name.clone()).or_default() |= is_alias || number > 0;
-        if number > 0
+        let base = name.value.clone();
+        let name = free_name(&base, |name| {
+            !taken.get(name).is_some_and(|before| *before || is_alias || name != base)
+        });
+        let is_numbered = name != base;
+        *taken.entry(name.clone()).or_default() |= is_alias || is_numbered;
+        if is_numbered
             && let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item
         {
             let (expr, alias) = (expr.clone(), Ident::with_quote('"', name));

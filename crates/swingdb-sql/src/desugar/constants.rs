@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use crate::desugar::select_items;
+use crate::ast::select_items;
 
 /// The place of a column that a key of `clause` stands for; `None` where it is an expression.
 pub(crate) fn place(key: &Expr, clause: &str) -> Result<Option<usize>> {

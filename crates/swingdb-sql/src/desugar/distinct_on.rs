@@ -14,8 +14,9 @@ use swingdb_common::error::{Error, Result};
 
 use crate::ast::build;
 use crate::ast::build::call;
-use crate::desugar::select_items::column;
-use crate::desugar::{constants, select_items};
+use crate::ast::select_items;
+use crate::ast::select_items::column;
+use crate::desugar::constants;
 
 /// Gives the columns that a star in a SELECT list stands for, if they are known.
 pub(crate) type StarsOf<'a> = dyn Fn(&SelectItem, &[TableWithJoins]) -> Option<Vec<Expr>> + 'a;

@@ -164,7 +164,7 @@ fn cube(parts: &[Set]) -> Result<Vec<Set>> {
 fn numbered(set: Set, columns: &[SelectItem]) -> Set {
     let mut keys = Set::with_capacity(set.len());
     for key in set {
-        let key = crate::desugar::select_items::column(&key, columns).unwrap_or(key);
+        let key = crate::ast::select_items::column(&key, columns).unwrap_or(key);
         if !keys.contains(&key) {
             keys.push(key);
         }

@@ -70,7 +70,6 @@ pub(crate) mod relations;
 pub(crate) mod row_members;
 pub(crate) mod same_names;
 pub(crate) mod sample;
-pub(crate) mod select_items;
 pub(crate) mod series;
 pub(crate) mod tries;
 pub(crate) mod unnested_order;

@@ -5,11 +5,12 @@
 //! of all.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, SetQuantifier,
+    OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, TableWithJoins,
 };
 use swingdb_common::error::{Error, Result};
 
 use crate::ast::build;
+use crate::ast::shown_names::{is_by_name, name_of, shown_names};
 use crate::desugar::distinct_on::StarsOf;
 
 /// Puts the numbers of the columns for ALL. Where it is not known what a `*` stands for, the engine
@@ -43,7 +44,12 @@ fn columns(body: &SetExpr, stars: &StarsOf<'_>) -> Option<usize> {
             counts.sum()
         }
         SetExpr::SetOperation { left, set_quantifier, .. } => match is_by_name(*set_quantifier) {
-            true => Some(names(body, stars)?.len()),
+            true => {
+                let names = |star: &SelectItem, from: &[TableWithJoins]| {
+                    Some(stars(star, from)?.iter().map(name_of).collect())
+                };
+                Some(shown_names(body, &names)?.len())
+            }
             false => columns(left, stars),
         },
         SetExpr::Query(query) => columns(&query.body, stars),
@@ -52,54 +58,9 @@ fn columns(body: &SetExpr, stars: &StarsOf<'_>) -> Option<usize> {
     }
 }
 
-/// The names of a query's columns, if they are known. `UNION BY NAME` has those of both sides.
-fn names(body: &SetExpr, stars: &StarsOf<'_>) -> Option<Vec<String>> {
-    match body {
-        SetExpr::Select(select) => {
-            let mut all = Vec::new();
-            for item in &select.projection {
-                match item {
-                    SelectItem::ExprWithAlias { alias, .. } => all.push(alias.value.clone()),
-                    SelectItem::UnnamedExpr(expr) => all.push(name_of(expr)),
-                    star => all.extend(stars(star, &select.from)?.iter().map(name_of)),
-                }
-            }
-            Some(all)
-        }
-        SetExpr::SetOperation { left, set_quantifier, right, .. } => {
-            let mut all = names(left, stars)?;
-            if is_by_name(*set_quantifier) {
-                for name in names(right, stars)? {
-                    if !all.iter().any(|other| other.to_lowercase() == name.to_lowercase()) {
-                        all.push(name);
-                    }
-                }
-            }
-            Some(all)
-        }
-        SetExpr::Query(query) => names(&query.body, stars),
-        _ => None,
-    }
-}
-
-fn name_of(expr: &Expr) -> String {
-    match expr {
-        Expr::Identifier(name) => name.value.clone(),
-        Expr::CompoundIdentifier(path) => {
-            path.last().map(|name| name.value.clone()).unwrap_or_default()
-        }
-        other => other.to_string(),
-    }
-}
-
-fn is_by_name(quantifier: SetQuantifier) -> bool {
-    use SetQuantifier::{AllByName, ByName, DistinctByName};
-    matches!(quantifier, ByName | AllByName | DistinctByName)
-}
-
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::ast::{Ident, Statement, TableWithJoins};
+    use datafusion::sql::sqlparser::ast::{Expr, Ident, Statement};
     use datafusion::sql::sqlparser::parser::Parser;
 
     use super::*;

@@ -15,7 +15,7 @@ use swingdb_common::error::Result;
 use crate::ast::build;
 use crate::ast::build::is_named;
 use crate::ast::names::quoted;
-use crate::desugar::select_items;
+use crate::ast::select_items;
 
 /// No user's column, and no relation, is called so.
 const KEY: &str = "\u{1}order";

@@ -10,10 +10,7 @@ use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, InSubque
 use datafusion::logical_expr::{Expr, ExprSchemable, Join, Union};
 use swingdb_common::types::sql_names::sql_name;
 
-use crate::plan::moments::is_date;
-
-/// Values of a list that are looked at; others are like these.
-const MAX_LOOKED_AT: usize = 1_000;
+use crate::plan::moments::{MAX_LOOKED_AT, is_date};
 
 /// Refuses an expression that brings dates and numbers together; it is one that
 /// [`decimals_and_floats`](crate::plan::decimals_and_floats::is_concerned) looks at.

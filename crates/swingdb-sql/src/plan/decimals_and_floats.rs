@@ -16,10 +16,7 @@ use datafusion::logical_expr::{
 };
 use swingdb_functions::nested::unified::common_time;
 
-use crate::plan::moments;
-
-/// Operands beyond which a list is left to the engine when the first ones are no decimals.
-const MAX_LOOKED_AT: usize = 1_000;
+use crate::plan::moments::{self, MAX_LOOKED_AT};
 
 /// Whether an expression brings values to a common type.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use swingdb_common::time::texts::per_second;
 
 /// Operands beyond which a list is left to the engine when the first ones are no timestamps.
-const MAX_LOOKED_AT: usize = 1_000;
+pub(crate) const MAX_LOOKED_AT: usize = 1_000;
 
 /// The timestamp that dates beside some values become; `None` without such.
 pub(crate) fn common(types: &[DataType]) -> Option<DataType> {

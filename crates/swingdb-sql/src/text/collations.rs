@@ -28,6 +28,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::ast::build;
+use crate::ast::select_items::column;
 use crate::ast::walk::walk_mut;
 
 /// Writes collations out.
@@ -311,22 +312,16 @@ fn name_shown(select: &Select, order: &mut [OrderByExpr]) {
                 SelectItem::ExprWithAlias { expr, alias }
                     if alias.value.eq_ignore_ascii_case(&name.value) =>
                 {
-                    Some(expr)
+                    Some(expr.clone())
                 }
                 _ => None,
             }),
-            key => place(key).and_then(|place| shown(select.projection.get(place - 1)?)),
+            key => column(key, &select.projection),
         };
         if let Some(item) = item.filter(|item| collated(item).is_some()) {
-            one.expr = item.clone();
+            one.expr = item;
         }
     }
-}
-
-/// The number of a column of the result, from 1.
-fn place(key: &Expr) -> Option<usize> {
-    let Expr::Value(value) = key else { return None };
-    value.to_string().parse().ok().filter(|place| *place > 0)
 }
 
 fn shown(item: &SelectItem) -> Option<&Expr> {
@@ -341,10 +336,10 @@ fn in_groups(select: &mut Select, shows: bool) {
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
     let mut grouped = Vec::new();
     for key in keys {
-        let named = place(key).and_then(|place| shown(select.projection.get(place - 1)?));
-        let Some(plain) = collated(named.unwrap_or(key)) else { continue };
-        grouped.push(plain.clone());
-        *key = lower(plain);
+        let named = column(key, &select.projection);
+        let Some(plain) = collated(named.as_ref().unwrap_or(key)).cloned() else { continue };
+        *key = lower(&plain);
+        grouped.push(plain);
     }
     // Groups that DISTINCT makes one would have to be those of another collation.
     if grouped.is_empty() || !shows || select.distinct.is_some() {
@@ -420,6 +415,11 @@ mod tests {
                 "SELECT a COLLATE NOCASE, count(*) FROM t GROUP BY 1 ORDER BY 1",
                 "SELECT first(a) AS \"a COLLATE NOCASE\", count(*) FROM t GROUP BY lower(a) \
                  ORDER BY lower(a)",
+            ),
+            // Behind a star, a number is that of another column than the list shows.
+            (
+                "SELECT *, a COLLATE NOCASE FROM t ORDER BY 2",
+                "SELECT *, a COLLATE NOCASE FROM t ORDER BY 2",
             ),
             (
                 "SELECT DISTINCT a COLLATE NOCASE AS x, b FROM t ORDER BY x",

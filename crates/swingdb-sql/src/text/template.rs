@@ -152,8 +152,8 @@ fn compared_values(condition: &mut Expr, values: &mut Vec<ScalarValue>) {
     }
 }
 
-/// A whole number or a text, as the engine takes it.
-fn plain_value(expr: &Expr) -> Option<ScalarValue> {
+/// The value of an expression that is a whole number or a text, as the engine takes it.
+pub fn plain_value(expr: &Expr) -> Option<ScalarValue> {
     match expr {
         Expr::Value(value) => match &value.value {
             Value::Number(digits, false) => Some(ScalarValue::Int64(Some(digits.parse().ok()?))),

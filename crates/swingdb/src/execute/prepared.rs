@@ -19,6 +19,7 @@ use swingdb_sql::bind::lookahead::Lookahead;
 use swingdb_sql::planner::Planner;
 use swingdb_sql::text::parameters;
 use swingdb_sql::text::parameters::{Numbering, Params};
+use swingdb_sql::text::template::plain_value;
 
 use crate::execute::query;
 use crate::execute::query::Keep;
@@ -146,15 +147,15 @@ fn values(session: &Session, given: Vec<Expr>, params: &Params) -> Result<Vec<Sc
     }
 }
 
-/// The value of an expression that is a plain number, text, truth value or NULL, as the engine
+/// The value of an expression that is a whole number, text, truth value or NULL, as the engine
 /// takes it.
 fn literal(expr: &Expr) -> Option<ScalarValue> {
-    let Expr::Value(value) = expr else { return None };
-    Some(match &value.value {
-        Value::Number(text, false) => ScalarValue::Int64(Some(text.parse().ok()?)),
-        Value::SingleQuotedString(text) => ScalarValue::Utf8(Some(text.clone())),
-        Value::Boolean(truth) => ScalarValue::Boolean(Some(*truth)),
-        Value::Null => ScalarValue::Null,
-        _ => return None,
-    })
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Boolean(truth) => Some(ScalarValue::Boolean(Some(*truth))),
+            Value::Null => Some(ScalarValue::Null),
+            _ => plain_value(expr),
+        },
+        other => plain_value(other),
+    }
 }

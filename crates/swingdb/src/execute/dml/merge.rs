@@ -26,6 +26,7 @@ use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::quoted;
+use swingdb_sql::ast::stars::excluded;
 use swingdb_sql::scan::hidden::ROWID_COLUMN;
 use swingdb_sql::text::parameters::Params;
 use swingdb_sql::text::tokens::{ALL_MARK, NOTHING_MARK};
@@ -593,15 +594,8 @@ fn with_action(
     }
     for item in &mut items {
         if let SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) = item {
-            let name = build::name(&[ACTION]);
-            options.opt_exclude =
-                Some(ExcludeSelectItem::Multiple(match options.opt_exclude.take() {
-                    None => vec![name],
-                    Some(ExcludeSelectItem::Single(other)) => vec![other, name],
-                    Some(ExcludeSelectItem::Multiple(others)) => {
-                        others.into_iter().chain([name]).collect()
-                    }
-                }));
+            let names = excluded(options).iter().cloned().chain([build::name(&[ACTION])]);
+            options.opt_exclude = Some(ExcludeSelectItem::Multiple(names.collect()));
         }
     }
     let rows = changed.into_iter().map(|(action, rows)| {

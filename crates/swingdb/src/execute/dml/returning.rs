@@ -9,12 +9,15 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Fields, Schema, SchemaRef};
-use datafusion::sql::sqlparser::ast::{ExcludeSelectItem, Expr, SelectItem, With};
+use datafusion::sql::sqlparser::ast::{SelectItem, With};
 use swingdb_common::cast::convert::nullable;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::names::free_name;
 use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_sql::ast::build;
-use swingdb_sql::ast::names::quoted;
+use swingdb_sql::ast::names::{last_part, quoted};
+use swingdb_sql::ast::shown_names::column_name;
+use swingdb_sql::ast::stars::excluded;
 use swingdb_sql::text::parameters::Params;
 use swingdb_store::{Catalog, RowId, Table};
 
@@ -108,18 +111,12 @@ fn told_apart(items: &[SelectItem], table: &Table) -> Vec<SelectItem> {
     for item in items {
         let (name, expr) = match item {
             SelectItem::ExprWithAlias { expr, alias } => (alias.value.clone(), expr),
-            SelectItem::UnnamedExpr(expr @ Expr::Identifier(name)) => (name.value.clone(), expr),
-            SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(path)) => {
-                (path.last().map(|name| name.value.clone()).unwrap_or_default(), expr)
+            SelectItem::UnnamedExpr(expr) if let Some(name) = column_name(expr) => {
+                (name.to_string(), expr)
             }
             SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
-                let left_out = match &options.opt_exclude {
-                    None => Vec::new(),
-                    Some(ExcludeSelectItem::Single(name)) => vec![name.to_string().to_lowercase()],
-                    Some(ExcludeSelectItem::Multiple(names)) => {
-                        names.iter().map(|name| name.to_string().to_lowercase()).collect()
-                    }
-                };
+                let left_out = excluded(options).iter().filter_map(|name| last_part(name).ok());
+                let left_out = left_out.map(|name| name.to_lowercase()).collect::<Vec<_>>();
                 let shown = table.columns().iter().map(|column| column.name.to_lowercase());
                 used.extend(shown.filter(|name| !left_out.contains(name)));
                 told.push(item.clone());
@@ -130,13 +127,8 @@ fn told_apart(items: &[SelectItem], table: &Table) -> Vec<SelectItem> {
                 continue;
             }
         };
-        let mut free = name.clone();
-        let mut number = 0;
-        while !used.insert(free.to_lowercase()) {
-            number += 1;
-            free = format!("{name}_{number}");
-        }
-        told.push(if number == 0 { item.clone() } else { build::item(expr.clone(), free) });
+        let free = free_name(&name, |name| used.insert(name.to_lowercase()));
+        told.push(if free == name { item.clone() } else { build::item(expr.clone(), free) });
     }
     told
 }
