@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use futures::{StreamExt, TryStreamExt};
 use glob::{MatchOptions, Pattern};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt};
 use std::io::Write;
 use std::time::Duration;
 
@@ -70,7 +70,11 @@ async fn whole(
     path: &Path,
     output: &mut impl Write,
 ) -> Result<(), Failure> {
-    let answer = within(store.get(path)).await??;
+    copy(within(store.get(path)).await??, output).await
+}
+
+/// Writes all bytes of an answer.
+pub async fn copy(answer: GetResult, output: &mut impl Write) -> Result<(), Failure> {
     let (length, mut written) = (answer.meta.size, 0);
     let mut stream = answer.into_stream();
     while let Some(piece) = within(stream.next()).await? {

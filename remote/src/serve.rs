@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 
 use crate::address::Address;
 use crate::failure::Failure;
-use crate::fetch::{PART_BYTES, PARTS, complete, within};
+use crate::fetch::{PART_BYTES, PARTS, complete, copy, within};
 
 /// How long the program waits for a request.
 const IDLE: Duration = Duration::from_secs(30);
@@ -239,14 +239,6 @@ async fn read(answer: GetResult, expected: Range<u64>) -> Result<Came, Failure> 
 /// Writes all of an object.
 async fn whole(wanted: &Wanted, output: &mut impl Write) -> Result<(), Failure> {
     let answer = within(wanted.object.store.get(&wanted.object.path)).await??;
-    let length = answer.meta.size;
-    announce(output, wanted, 0..length, &answer.meta)?;
-    let mut written = 0;
-    let mut stream = answer.into_stream();
-    while let Some(piece) = within(stream.next()).await? {
-        let piece = piece?;
-        written += piece.len() as u64;
-        output.write_all(&piece)?;
-    }
-    complete(written, length)
+    announce(output, wanted, 0..answer.meta.size, &answer.meta)?;
+    copy(answer, output).await
 }

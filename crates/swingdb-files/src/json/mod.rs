@@ -181,13 +181,10 @@ impl Form {
 
 /// Whether the last bracket that a text leaves open is that of an object.
 fn ends_in_object(text: &[u8]) -> bool {
-    let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+    let (mut open, mut strings) = (Vec::new(), Strings::default());
     for byte in text {
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
+            byte if strings.have(*byte) => {}
             b'[' | b'{' => open.push(*byte),
             b']' | b'}' => drop(open.pop()),
             _ => {}
@@ -392,14 +389,34 @@ fn for_target(
     Ok((Plan { schema, keys: plan.keys, kinds, unknown: SAMPLED }, columns))
 }
 
+/// Tells the bytes of texts from others, one after the other.
+#[derive(Default)]
+struct Strings {
+    inside: bool,
+    escaped: bool,
+}
+
+impl Strings {
+    /// Whether the next byte belongs to a text; its quotes do.
+    fn have(&mut self, byte: u8) -> bool {
+        let was_inside = self.inside;
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' => self.escaped = was_inside,
+            b'"' => self.inside = !was_inside,
+            _ => {}
+        }
+        was_inside || self.inside
+    }
+}
+
 /// Gives each object a line while a file is read: elements of an array, objects over several lines.
 struct ObjectLines<R> {
     source: R,
     /// How deep the objects lie.
     outside: usize,
     depth: usize,
-    in_string: bool,
-    escaped: bool,
+    strings: Strings,
     buffer: Vec<u8>,
 }
 
@@ -407,22 +424,15 @@ impl<R: Read> ObjectLines<R> {
     fn new(source: R, form: Form) -> Self {
         let outside = usize::from(form == Form::Array);
         let buffer = Vec::new();
-        Self { source, outside, depth: 0, in_string: false, escaped: false, buffer }
+        Self { source, outside, depth: 0, strings: Strings::default(), buffer }
     }
 
     /// The byte that stands for `byte`.
     fn translate(&mut self, byte: u8) -> u8 {
-        if self.in_string {
-            match (self.escaped, byte) {
-                (true, _) => self.escaped = false,
-                (false, b'\\') => self.escaped = true,
-                (false, b'"') => self.in_string = false,
-                _ => {}
-            }
+        if self.strings.have(byte) {
             return byte;
         }
         match byte {
-            b'"' => self.in_string = true,
             b'[' | b'{' => {
                 self.depth += 1;
                 if self.depth == self.outside {
@@ -449,7 +459,7 @@ impl<R: Read> Read for ObjectLines<R> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(out.len(), 0);
         let read = self.source.read(&mut buffer)?;
-        if read == 0 && !out.is_empty() && (self.depth > 0 || self.in_string) {
+        if read == 0 && !out.is_empty() && (self.depth > 0 || self.strings.inside) {
             let what = match self.outside {
                 0 => "an object is not closed: the end of the file is missing",
                 _ => "the array is not closed: the end of the file is missing",

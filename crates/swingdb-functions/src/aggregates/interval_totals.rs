@@ -15,9 +15,8 @@ use datafusion::common::{Result, ScalarValue, exec_err, internal_err, plan_err};
 use datafusion::logical_expr::Accumulator;
 
 use super::quotients::{TOTAL, whole_quotient};
+use crate::keys::intervals::{DAYS_PER_MONTH, NANOS_PER_DAY};
 
-const DAYS_PER_MONTH: i128 = 30;
-const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 const NANOS_PER_MICRO: i128 = 1_000;
 
 /// The sum, or the average, of intervals.

@@ -23,8 +23,8 @@ use swingdb_common::floats::canonical;
 use crate::keys::same_bits::{LENGTH, call, of_key};
 
 const LENGTH_TYPE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
-const DAYS_PER_MONTH: i128 = 30;
-const NANOS_PER_DAY: i128 = 86_400_000_000_000;
+pub(crate) const DAYS_PER_MONTH: i128 = 30;
+pub(crate) const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 
 /// Whether intervals of this type have months, days and a rest.
 pub fn is_interval(data_type: &DataType) -> bool {
