@@ -84,6 +84,20 @@ def failures_differ(their_error, our_error):
     return None
 
 
+def query_differs(engines, sql):
+    """What is different between the rows of a query on both engines, in any order, and details."""
+    rows, errors = [], []
+    for engine in engines:
+        try:
+            rows.append(sorted(normal_rows(engine.execute(sql).fetchall())))
+            errors.append(None)
+        except ERRORS as error:
+            rows.append(None)
+            errors.append(error)
+    what = failures_differ(*errors)
+    return (what, None) if what is not None else rows_differ(*rows)
+
+
 def kind_of_difference(what):
     """`same`, `refused`, or what is wrong."""
     if what is None or what == "both failed":

@@ -14,7 +14,7 @@ import random
 import differences
 import duckdb
 import swingdb
-from differences import ERRORS, failures_differ, normal_rows, rows_differ
+from differences import query_differs
 
 #: Types, and values of each.
 NUMBERS = {
@@ -106,16 +106,7 @@ class Types:
     def step(self):
         """The query, what is different, and details."""
         sql = self.query()
-        rows, errors = [], []
-        for engine in self.engines:
-            try:
-                rows.append(sorted(normal_rows(engine.execute(sql).fetchall())))
-                errors.append(None)
-            except ERRORS as error:
-                rows.append(None)
-                errors.append(error)
-        what = failures_differ(*errors)
-        return (sql, what, None) if what is not None else (sql, *rows_differ(*rows))
+        return sql, *query_differs(self.engines, sql)
 
 
 if __name__ == "__main__":
