@@ -459,7 +459,7 @@ impl ContextProvider for Planner<'_> {
         args: Vec<Expr>,
     ) -> DfResult<Arc<dyn TableSource>> {
         if relation_statements::is_call(name) {
-            return Err(relation_statements::misplaced(&args));
+            return Err(relation_statements::unasked(&args).into());
         }
         let folded = name.to_ascii_lowercase();
         if system::names::is_function(&folded) {

@@ -7,16 +7,16 @@
 //!
 //! Before a query is bound, the statements in it are run ([`name_each`]). What one tells is a
 //! table, whose name then stands in the place of the call. A call that is still there when the
-//! query is planned is an error: it stands in the body of a macro, or in a statement that is no
-//! query.
+//! query is planned is an error: it stands in a statement that is no query. Views and macros
+//! refuse such statements.
 
 use std::ops::ControlFlow;
 
-use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::common::ScalarValue;
 use datafusion::logical_expr;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Statement, TableFactor, Value,
-    ValueWithSpan, VisitorMut,
+    ValueWithSpan, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -96,6 +96,10 @@ fn text_of(factor: &TableFactor) -> Option<String> {
 
 /// The texts of all such statements in a statement.
 pub fn texts(statement: &mut Statement) -> Vec<String> {
+    texts_in(statement)
+}
+
+fn texts_in<T: VisitMut>(tree: &mut T) -> Vec<String> {
     struct Texts(Vec<String>);
     impl VisitorMut for Texts {
         type Break = ();
@@ -106,8 +110,20 @@ pub fn texts(statement: &mut Statement) -> Vec<String> {
     }
     let mut texts = Texts(Vec::new());
     // Never breaks.
-    let _ = walk_mut(statement, &mut texts);
+    let _ = walk_mut(tree, &mut texts);
     texts.0
+}
+
+/// Refuses such statements in what is kept as text, which somebody else runs later.
+pub fn refuse<T: VisitMut>(tree: &mut T, what: &str) -> Result<()> {
+    match texts_in(tree).first() {
+        Some(text) => Err(misplaced(text, what)),
+        None => Ok(()),
+    }
+}
+
+fn misplaced(text: &str, place: &str) -> Error {
+    Error::unsupported(format!("({text}) in {place}; SELECT can read it"))
 }
 
 /// Lets tables stand for all such statements in a statement. `table` gets the text of each, and the
@@ -144,14 +160,13 @@ pub fn name_each(
 }
 
 /// The error for a call that nothing has taken the place of.
-pub(crate) fn misplaced(args: &[logical_expr::Expr]) -> DataFusionError {
+pub(crate) fn unasked(args: &[logical_expr::Expr]) -> Error {
     let piece = |arg: &logical_expr::Expr| match arg {
         logical_expr::Expr::Literal(ScalarValue::Utf8(text), _) => text.clone(),
         logical_expr::Expr::Placeholder(parameter) => Some(parameter.id.clone()),
         _ => None,
     };
-    let text = args.iter().filter_map(piece).collect::<String>();
-    Error::unsupported(format!("({text}) in this place; SELECT can read it")).into()
+    misplaced(&args.iter().filter_map(piece).collect::<String>(), "this place")
 }
 
 #[cfg(test)]

@@ -235,9 +235,7 @@ fn checked_query(session: &Session, create: &CreateView) -> Result<(String, Logi
     let (view, engine) = (session.view()?, session.engine()?);
     let planner = Planner::of_session(session, &view, &engine);
     let mut prepared = Statement::CreateView(create.clone());
-    if let [text, ..] = relation_statements::texts(&mut prepared).as_slice() {
-        return Err(Error::unsupported(format!("({text}) in a view; SELECT can read it")));
-    }
+    relation_statements::refuse(&mut prepared, "a view")?;
     planner.prepare(&mut prepared)?;
     let Statement::CreateView(prepared) = prepared else {
         return Err(Error::internal("the statement makes no view any more"));
