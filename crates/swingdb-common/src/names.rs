@@ -15,7 +15,8 @@ pub fn free_name(wanted: &str, mut take: impl FnMut(&str) -> bool) -> String {
 
 /// A name of our own, for a relation, column or function that a statement gets while it is planned
 /// or carried out. It begins with a control character, so no name that a person writes is the same.
-/// It says nothing beside what it names: no stage reads an option or a text out of it.
+/// No stage reads an option or a text out of it. The one exception is the name of a table that is
+/// read with its row ids.
 ///
 /// ```
 /// assert_eq!(swingdb_common::hidden!("rowid"), "\u{1}rowid");
