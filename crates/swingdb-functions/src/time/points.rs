@@ -1,7 +1,7 @@
 //! Points in time as whole numbers.
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, PrimitiveArray};
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
     IntervalUnit, TimeUnit,
@@ -28,7 +28,8 @@ pub(super) fn micros(values: &ArrayRef) -> Result<Int64Array> {
     match values.data_type() {
         Null => Ok(Int64Array::new_null(values.len())),
         given if given.is_string() => {
-            micros(&cast(values, &Timestamp(TimeUnit::Microsecond, None))?)
+            let to = Timestamp(TimeUnit::Microsecond, None);
+            micros(&exact_cast(&prepared(values, &to, false)?, &to)?)
         }
         Date32 => checked(&whole(values)?, |days| days.checked_mul(DAY)),
         Date64 => checked(&whole(values)?, |millis| millis.checked_mul(1_000)),
@@ -51,6 +52,12 @@ pub(super) fn micros(values: &ArrayRef) -> Result<Int64Array> {
         }
         other => plan_err!("{other} is no point in time"),
     }
+}
+
+/// A cast that fails for values which are none of the type; the plain one makes them NULL.
+pub(super) fn exact_cast(values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    Ok(cast_with_options(values, to, &options)?)
 }
 
 /// The same as [`micros`], but nanoseconds are cut off of points in time, too: none comes later.
