@@ -16,9 +16,9 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, StringViewArray
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Fields, Int64Type, Schema, UInt64Type};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, Merge,
-    MergeAction, MergeClause, MergeClauseKind, MergeInsertKind, OutputClause, Query, SelectItem,
-    TableFactor, With,
+    BinaryOperator, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, Join, JoinConstraint, JoinOperator, Merge, MergeAction, MergeClause, MergeClauseKind,
+    MergeInsertKind, OutputClause, Query, SelectItem, TableFactor, With,
 };
 use swingdb_common::cast::convert::Origin;
 use swingdb_common::error::{Error, Result};
@@ -29,7 +29,7 @@ use swingdb_sql::ast::names::quoted;
 use swingdb_sql::ast::stars::excluded;
 use swingdb_sql::scan::hidden::ROWID_COLUMN;
 use swingdb_sql::text::parameters::Params;
-use swingdb_sql::text::tokens::{ALL_MARK, NOTHING_MARK};
+use swingdb_sql::text::tokens::{ALL_MARK, ERROR_MARK, NOTHING_MARK, USING_MARK};
 use swingdb_store::{Catalog, RowId, RowIds, Table, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn_of};
@@ -52,9 +52,14 @@ const CLAUSE: &str = "\u{1}clause";
 /// What a clause does.
 enum Action {
     Nothing,
+    /// Ends the statement with an error, which may have a text.
+    Fail(Option<String>),
     Delete,
     Update(Vec<Set>),
-    Insert { columns: Vec<usize>, values: Vec<Expr> },
+    Insert {
+        columns: Vec<usize>,
+        values: Vec<Expr>,
+    },
 }
 
 struct Clause {
@@ -67,6 +72,8 @@ struct Clause {
 struct Plan {
     named: Named,
     source: Ident,
+    /// Which row of the source belongs to one of the target.
+    on: Expr,
     clauses: Vec<Clause>,
     /// The columns that any UPDATE clause sets, in table order.
     updated: Vec<usize>,
@@ -152,7 +159,8 @@ impl Plan {
             .collect();
         updated.sort_unstable();
         updated.dedup();
-        Ok(Self { named, source, clauses, updated })
+        let on = condition(merge.on.as_ref(), &named, &source)?;
+        Ok(Self { named, source, on, clauses, updated })
     }
 
     /// A clause for rows of one side may name that side only: the other would be NULL without a
@@ -175,7 +183,7 @@ impl Plan {
                 }
             };
             let values = match &clause.action {
-                Action::Nothing | Action::Delete => Vec::new(),
+                Action::Nothing | Action::Fail(_) | Action::Delete => Vec::new(),
                 Action::Update(sets) => sets.iter().map(|set| set.value.clone()).collect(),
                 Action::Insert { values, .. } => values.clone(),
             };
@@ -215,7 +223,7 @@ impl Plan {
         from.joins.push(Join {
             relation: present_source(&merge.source, &self.source)?,
             global: false,
-            join_operator: self.join(JoinConstraint::On(merge.on.as_ref().clone())),
+            join_operator: self.join(JoinConstraint::On(self.on.clone())),
         });
         let mut query = build::select(projection, vec![from], None)?;
         let Target { schema, name, .. } = &self.named.target;
@@ -258,7 +266,7 @@ impl Plan {
     fn values(&self, clause: &Clause) -> Vec<Expr> {
         let table = &self.named.target.table;
         match &clause.action {
-            Action::Nothing | Action::Delete => Vec::new(),
+            Action::Nothing | Action::Fail(_) | Action::Delete => Vec::new(),
             Action::Insert { values, .. } => values.clone(),
             Action::Update(sets) => {
                 let value = |column: &usize| {
@@ -357,6 +365,9 @@ fn action(
             let text = update.assignments.first().map(|a| a.target.to_string());
             match text.as_deref().map(|text| text.trim_matches('"')) {
                 Some(NOTHING_MARK) => Ok(Action::Nothing),
+                Some(ERROR_MARK) => {
+                    Ok(Action::Fail(update.assignments.first().and_then(|a| written(&a.value))))
+                }
                 Some(ALL_MARK) => {
                     let (columns, values) = fields.all(table, source)?;
                     let pairs = columns.into_iter().zip(values);
@@ -378,6 +389,9 @@ fn action(
             };
             match row.content.as_slice() {
                 [Expr::Identifier(mark)] if mark.value == NOTHING_MARK => Ok(Action::Nothing),
+                [Expr::Identifier(mark), text] if mark.value == ERROR_MARK => {
+                    Ok(Action::Fail(written(text)))
+                }
                 [Expr::Identifier(mark)] if mark.value == ALL_MARK => {
                     let (columns, values) = fields.all(table, source)?;
                     Ok(Action::Insert { columns, values })
@@ -394,6 +408,33 @@ fn action(
             }
         }
     }
+}
+
+/// A text in quotes.
+fn written(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(value) => value.value.clone().into_string(),
+        _ => None,
+    }
+}
+
+/// The condition of the join; `USING (a, b)` compares columns of these names.
+fn condition(on: &Expr, named: &Named, source: &Ident) -> Result<Expr> {
+    let Expr::Function(call) = on else { return Ok(on.clone()) };
+    let is_using = matches!(call.name.0.as_slice(), [part]
+        if part.as_ident().is_some_and(|name| name.value == USING_MARK));
+    let FunctionArguments::List(list) = &call.args else { return Ok(on.clone()) };
+    if !is_using {
+        return Ok(on.clone());
+    }
+    let each = list.args.iter().map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(name))) => {
+            let target = build::field(&named.alias, &name.value);
+            Ok(build::binary(target, BinaryOperator::Eq, build::field(source, &name.value)))
+        }
+        other => Err(Error::plan(format!("USING of MERGE takes columns, not {other}"))),
+    });
+    Ok(build::all(each.collect::<Result<Vec<_>>>()?))
 }
 
 /// What expressions call the source.
@@ -501,6 +542,13 @@ impl<'a> Work<'a> {
             let first = self.first_value[index];
             match &clause.action {
                 Action::Nothing => {}
+                Action::Fail(text) => {
+                    let name = &self.plan.named.target.name;
+                    let text = text.as_deref().unwrap_or("a clause of it is ERROR");
+                    return Err(Error::Execution {
+                        message: format!("MERGE INTO {name}: WHEN {}: {text}", clause.kind),
+                    });
+                }
                 Action::Delete => {
                     let ids = rows.column(0).as_primitive::<UInt64Type>();
                     self.deleted.extend(ids.iter().flatten().map(RowId));
