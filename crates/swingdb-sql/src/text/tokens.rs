@@ -10,14 +10,18 @@
 //! | `INSERT INTO t (VALUES ...)` | `INSERT INTO t VALUES ...` |
 //! | `MERGE ... WHEN MATCHED THEN DO NOTHING` | `... THEN UPDATE SET #nothing = NULL` |
 //! | `MERGE ... WHEN NOT MATCHED THEN DO NOTHING` | `... THEN INSERT VALUES (#nothing)` |
-//! | `MERGE ... THEN UPDATE SET *` | `... THEN UPDATE SET #all = NULL` |
-//! | `MERGE ... THEN INSERT *` | `... THEN INSERT VALUES (#all)` |
+//! | `MERGE ... THEN UPDATE SET *`, `THEN UPDATE` | `... THEN UPDATE SET #all = NULL` |
+//! | `MERGE ... THEN INSERT *`, `THEN INSERT` | `... THEN INSERT VALUES (#all)` |
+//! | `MERGE ... WHEN MATCHED THEN ERROR 'x'` | `... THEN UPDATE SET #error = 'x'` |
+//! | `MERGE ... WHEN NOT MATCHED THEN ERROR` | `... THEN INSERT VALUES (#error, NULL)` |
+//! | `MERGE INTO t USING s USING (a)` | `MERGE INTO t USING s ON #using(a)` |
 //! | `ALTER VIEW v RENAME TO w` | `ALTER TABLE v RENAME TO w` |
 //! | `COMMENT ON MACRO f IS ...` | `COMMENT ON FUNCTION f IS ...` |
 //! | `TABLE t` as a query, `ABORT` | `FROM t`, `ROLLBACK` |
 //! | `read_csv('a.csv', delim = ';')` | `read_csv('a.csv', 'delim', ';')` |
 //! | `WITH a AS MATERIALIZED (...)` | `WITH a AS (...)` |
-//! | `1_000` | `1000` |
+//! | `EXPLAIN (FORMAT json)`, `FORMAT text` | `EXPLAIN (FORMAT pgjson)`, `indent` |
+//! | `1_000`, `0x1F`, `0o17`, `0b101` | `1000`, `31`, `15`, `5` |
 //! | `json -> 'key'`, `json -> 0` | `json #> 'key'`, which is no lambda |
 //!
 //! The marks written here as `#name` begin with a control character, which no identifier a person
@@ -42,6 +46,10 @@ pub const UNTYPED_MARK: &str = "\u{1}untyped";
 pub const NOTHING_MARK: &str = "\u{1}nothing";
 /// Stands for `*` in a MERGE clause.
 pub const ALL_MARK: &str = "\u{1}all";
+/// Stands as the assigned column or the first value of an `ERROR` of MERGE.
+pub const ERROR_MARK: &str = "\u{1}error";
+/// The function of columns that stands for `USING (...)` of MERGE.
+pub const USING_MARK: &str = "\u{1}using";
 
 /// Applies all rewrites of the [module documentation](self).
 pub(crate) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -149,14 +157,56 @@ impl Pass {
         self.words = significant(&self.tokens);
     }
 
-    /// Takes the underscores out of numbers.
+    /// Takes the underscores out of numbers, and writes those of other bases with ten digits.
     fn numbers(&mut self) {
-        for TokenWithSpan { token, .. } in &mut self.tokens {
-            if let Token::Number(digits, _) = token
+        for word in 0..self.words.len() {
+            let index = self.words[word];
+            if let Token::Number(digits, _) = &mut self.tokens[index].token
                 && digits.contains('_')
             {
                 digits.retain(|c| c != '_');
             }
+        }
+        let mut word = 0;
+        while word < self.words.len() {
+            if let Some((digits, count)) = self.in_base(word) {
+                self.replace(word, count, vec![Token::Number(digits, false)]);
+            }
+            word += 1;
+        }
+    }
+
+    /// The digits of a number like `0x1F` or `0b101`, and the words that the tokenizer makes of it:
+    /// bytes, or a zero and a name right behind it.
+    fn in_base(&self, word: usize) -> Option<(String, usize)> {
+        let first = self.with_span(word)?;
+        let (base, digits, count) = match &first.token {
+            // `x'1F'` are bytes, and one character longer.
+            Token::HexStringLiteral(digits) => {
+                let length = first.span.end.column.checked_sub(first.span.start.column)?;
+                let is_number = length == digits.len() as u64 + 2;
+                (16, is_number.then_some(digits.as_str())?, 1)
+            }
+            Token::Number(zero, false) if zero == "0" => {
+                let behind = self.with_span(word + 1)?;
+                let Token::Word(Word { value, quote_style: None, .. }) = &behind.token else {
+                    return None;
+                };
+                let base = match value.chars().next()? {
+                    'x' | 'X' => 16,
+                    'o' | 'O' => 8,
+                    'b' | 'B' => 2,
+                    _ => return None,
+                };
+                (base, (behind.span.start == first.span.end).then_some(&value[1..])?, 2)
+            }
+            _ => return None,
+        };
+        let digits = digits.replace('_', "");
+        let is_digit = |c: char| c.is_digit(base);
+        match !digits.is_empty() && digits.chars().all(is_digit) {
+            true => Some((u128::from_str_radix(&digits, base).ok()?.to_string(), count)),
+            false => None,
         }
     }
 
@@ -165,6 +215,9 @@ impl Pass {
         if self.keyword(word) == Some(Keyword::ALTER) {
             self.view_rename(word + 1);
             return;
+        }
+        if self.keyword(word) == Some(Keyword::EXPLAIN) {
+            self.explain_format(word + 1);
         }
         if self.is_word(word, "COMMENT") && self.is_word(word + 2, "MACRO") {
             self.set(word + 2, Token::make_keyword("FUNCTION"));
@@ -322,7 +375,10 @@ impl Pass {
             self.file_options(word);
             self.materialized(word);
             match self.keyword(word) {
-                Some(Keyword::MERGE) => in_merge = true,
+                Some(Keyword::MERGE) => {
+                    in_merge = true;
+                    self.merge_keys(word);
+                }
                 Some(Keyword::INSERT) => self.insert_target(word),
                 Some(Keyword::TABLE) if self.is_query(word) => {
                     self.set(word, Token::make_keyword("FROM"));
@@ -523,7 +579,63 @@ impl Pass {
         self.set(word, Token::Whitespace(Whitespace::Space));
     }
 
+    /// `EXPLAIN (FORMAT json)`, by the engine's name of the format.
+    fn explain_format(&mut self, word: usize) {
+        let is_option = |token: Option<&Token>| match token {
+            Some(Token::Word(word)) => {
+                let options = ["ANALYZE", "VERBOSE", "FORMAT", "JSON", "TEXT", "TRUE", "FALSE"];
+                options.iter().any(|option| word.value.eq_ignore_ascii_case(option))
+            }
+            Some(Token::LParen | Token::Comma) => true,
+            _ => false,
+        };
+        let mut at = word;
+        while is_option(self.token(at)) {
+            if self.is_word(at, "FORMAT") && self.is_word(at + 1, "JSON") {
+                self.set(at + 1, keyword("pgjson", Keyword::NoKeyword));
+            } else if self.is_word(at, "FORMAT") && self.is_word(at + 1, "TEXT") {
+                self.set(at + 1, keyword("indent", Keyword::NoKeyword));
+            }
+            at += 1;
+        }
+    }
+
+    /// `USING (a, b)` where the condition of a MERGE stands: behind the USING of its source.
+    fn merge_keys(&mut self, word: usize) {
+        let is_condition = |at: &usize| {
+            matches!(self.keyword(*at), Some(Keyword::USING | Keyword::ON | Keyword::WHEN))
+        };
+        let Some(at) = self.words_after(word).filter(is_condition).nth(1) else { return };
+        if self.keyword(at) == Some(Keyword::USING) && self.token(at + 1) == Some(&Token::LParen) {
+            self.replace(at, 1, vec![keyword("ON", Keyword::ON), mark(USING_MARK)]);
+        }
+    }
+
     fn merge_action(&mut self, word: usize, matched: bool) {
+        if self.is_word(word, "ERROR") {
+            let text = self.token(word + 1).filter(|t| matches!(t, Token::SingleQuotedString(_)));
+            let count = 1 + usize::from(text.is_some());
+            let text = text.cloned().unwrap_or(keyword("NULL", Keyword::NULL));
+            return self.replace(
+                word,
+                count,
+                match matched {
+                    true => update_to(ERROR_MARK, text),
+                    false => insert_of(ERROR_MARK, [Token::Comma, text]),
+                },
+            );
+        }
+        // Behind an action without columns the next clause begins, or the statement ends.
+        let is_bare = match self.token(word + 1) {
+            None | Some(Token::SemiColon | Token::RParen | Token::EOF) => true,
+            _ => matches!(self.keyword(word + 1), Some(Keyword::WHEN | Keyword::RETURNING)),
+        };
+        if is_bare && self.is_word(word, "UPDATE") {
+            return self.replace(word, 1, update(ALL_MARK));
+        }
+        if is_bare && self.is_word(word, "INSERT") {
+            return self.replace(word, 1, insert(ALL_MARK));
+        }
         let nothing = self.is_word(word, "DO") && self.is_word(word + 1, "NOTHING");
         let star = |at: usize| self.token(at) == Some(&Token::Mul);
         let by_name = self.is_word(word + 1, "BY") && self.is_word(word + 2, "NAME");
@@ -562,24 +674,31 @@ fn mark(text: &str) -> Token {
 }
 
 fn update(what: &str) -> Vec<Token> {
-    let null = keyword("NULL", Keyword::NULL);
+    update_to(what, keyword("NULL", Keyword::NULL))
+}
+
+fn update_to(what: &str, value: Token) -> Vec<Token> {
     vec![
         keyword("UPDATE", Keyword::UPDATE),
         keyword("SET", Keyword::SET),
         mark(what),
         Token::Eq,
-        null,
+        value,
     ]
 }
 
 fn insert(what: &str) -> Vec<Token> {
-    vec![
+    insert_of(what, [])
+}
+
+fn insert_of(what: &str, more: impl IntoIterator<Item = Token>) -> Vec<Token> {
+    let begin = [
         keyword("INSERT", Keyword::INSERT),
         keyword("VALUES", Keyword::VALUES),
         Token::LParen,
         mark(what),
-        Token::RParen,
-    ]
+    ];
+    begin.into_iter().chain(more).chain([Token::RParen]).collect()
 }
 
 #[cfg(test)]
@@ -666,6 +785,26 @@ mod tests {
              UPDATE SET \"#nothing\" = NULL WHEN MATCHED THEN UPDATE SET \"#all\" = NULL WHEN NOT \
              MATCHED AND s.a = 1 THEN INSERT VALUES (\"#nothing\") WHEN NOT MATCHED BY SOURCE THEN \
              UPDATE SET \"#nothing\" = NULL WHEN NOT MATCHED THEN INSERT VALUES (\"#all\")"
+        );
+        assert_eq!(
+            rewritten(
+                "MERGE INTO t USING (SELECT a FROM b JOIN c USING (a)) AS s USING (a, d) \
+                 WHEN MATCHED AND s.a > 1 THEN ERROR 'no' WHEN MATCHED THEN UPDATE \
+                 WHEN NOT MATCHED AND s.a > 1 THEN ERROR WHEN NOT MATCHED THEN INSERT"
+            ),
+            "MERGE INTO t USING (SELECT a FROM b JOIN c USING(a)) AS s ON \"#using\"(a, d) \
+             WHEN MATCHED AND s.a > 1 THEN UPDATE SET \"#error\" = 'no' \
+             WHEN MATCHED THEN UPDATE SET \"#all\" = NULL \
+             WHEN NOT MATCHED AND s.a > 1 THEN INSERT VALUES (\"#error\", NULL) \
+             WHEN NOT MATCHED THEN INSERT VALUES (\"#all\")"
+        );
+    }
+
+    #[test]
+    fn numbers_of_other_bases() {
+        assert_eq!(
+            rewritten("SELECT 0x1F, 0b1_01, 0o17, 0XfF, x'1F', 0 b, 0b12, 0o8"),
+            "SELECT 31, 5, 15, 255, X'1F', 0 AS b, 0 AS b12, 0 AS o8"
         );
     }
 }
