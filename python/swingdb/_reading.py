@@ -52,7 +52,7 @@ def named(source: Source | Sequence[Source]) -> Iterator[list[str]]:
     with ExitStack() as files:
         names = []
         for each in _each(source):
-            if not _has_contents(each):
+            if isinstance(each, (str, os.PathLike)) or not hasattr(each, "read"):
                 names.append(os.fspath(each))
                 continue
             file = files.enter_context(tempfile.NamedTemporaryFile(prefix="swingdb-"))

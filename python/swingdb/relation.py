@@ -252,12 +252,13 @@ class Relation(Local):
         return result
 
     def fetch_record_batch(self) -> pyarrow.RecordBatchReader:
-        """PyArrow's reader of the rows, which never holds all of them at once; see
-        :meth:`reader`.
+        """PyArrow's reader of the rows; where they are not there yet, it never holds all of them at
+        once, and they are given away, as by :meth:`reader`.
         """
         import pyarrow
 
-        return pyarrow.RecordBatchReader.from_stream(self.reader())
+        source = self.reader() if self._batches is None else self
+        return pyarrow.RecordBatchReader.from_stream(source)
 
     def execute(self) -> Relation:
         """The same relation, with all of its rows computed."""

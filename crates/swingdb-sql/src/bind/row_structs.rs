@@ -6,15 +6,14 @@
 use datafusion::common::Column;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select, SelectItem, Statement,
+    TableFactor, TableWithJoins,
 };
 use swingdb_common::error::Result;
 
 use crate::ast::build;
-use crate::ast::build::reference;
-use crate::ast::names::written_name;
-use crate::bind::columns::{all_of, each_select};
+use crate::ast::names::{name_of, written_name};
+use crate::bind::columns::{all_of, each_select, names_of};
 use crate::bind::lookahead::Lookahead;
-use crate::bind::struct_stars::relation_names;
 use crate::bind::with_clauses::Withs;
 
 /// Puts structs for the names of relations.
@@ -27,16 +26,20 @@ pub(crate) fn expand(planner: &dyn Lookahead, statement: &mut Statement) -> Resu
 
 fn expand_items(planner: &dyn Lookahead, around: &Withs, select: &mut Select) {
     let Select { projection, from, .. } = select;
-    let mut relations = None;
     let mut columns: Option<Vec<Column>> = None;
     let mut row = |name: &Ident| {
-        let relations = relations.get_or_insert_with(|| relation_names(from));
-        if !relations.contains(&name.value.to_lowercase()) {
-            return None;
-        }
+        let factor = relation(from, name)?;
         // What cannot be planned is an error of the whole statement.
         let all = || all_of(planner, around, from).unwrap_or_default();
-        struct_of(name, columns.get_or_insert_with(all))
+        let alike = |column: &Column| name.value.eq_ignore_ascii_case(&column.name);
+        if columns.get_or_insert_with(all).iter().any(alike) {
+            return None;
+        }
+        // Those of the relation itself: USING shows a column of two relations once.
+        let names = names_of(planner, around, factor)?;
+        let fields =
+            names.iter().flat_map(|column| [build::text(column), build::field(name, column)]);
+        Some(build::call("named_struct", fields))
     };
     for item in projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
@@ -81,16 +84,26 @@ fn places(expr: &mut Expr) -> Vec<&mut Expr> {
     }
 }
 
-/// The columns of a relation as a STRUCT.
-fn struct_of(relation: &Ident, columns: &[Column]) -> Option<Expr> {
-    let alike = |name: &str| relation.value.eq_ignore_ascii_case(name);
-    if columns.iter().any(|column| alike(&column.name)) {
-        return None;
+/// The relation of a FROM clause that has a name there.
+fn relation<'a>(from: &'a [TableWithJoins], name: &Ident) -> Option<&'a TableFactor> {
+    let mut open: Vec<&TableFactor> = Vec::new();
+    let parts = |from: &'a TableWithJoins| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    };
+    open.extend(from.iter().flat_map(parts));
+    while let Some(factor) = open.pop() {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                open.extend(parts(table_with_joins.as_ref()));
+            }
+            factor => {
+                if name_of(factor)
+                    .is_some_and(|found| found.value.eq_ignore_ascii_case(&name.value))
+                {
+                    return Some(factor);
+                }
+            }
+        }
     }
-    let own = columns
-        .iter()
-        .filter(|column| column.relation.as_ref().is_some_and(|relation| alike(relation.table())));
-    let fields = own.flat_map(|column| [build::text(&column.name), reference(column)]);
-    let fields = fields.collect::<Vec<_>>();
-    (!fields.is_empty()).then(|| build::call("named_struct", fields))
+    None
 }

@@ -28,7 +28,7 @@ fn expand(planner: &dyn Lookahead, around: &Withs, select: &mut Select) -> Resul
     if !select.projection.iter().any(|item| star(item).is_some()) {
         return Ok(());
     }
-    let relations = relation_names(&select.from);
+    let relations = names(&select.from);
     let mut columns: Option<Columns> = None;
     let mut projection = Vec::with_capacity(select.projection.len());
     for item in std::mem::take(&mut select.projection) {
@@ -63,8 +63,8 @@ fn star(item: &SelectItem) -> Option<(Vec<Ident>, &WildcardAdditionalOptions)> {
     }
 }
 
-/// The names that relations of a FROM clause have there, in small letters.
-pub(crate) fn relation_names(from: &[TableWithJoins]) -> Vec<String> {
+/// The names that relations of a FROM clause have there.
+fn names(from: &[TableWithJoins]) -> Vec<String> {
     struct Names(Vec<String>);
     impl Visitor for Names {
         type Break = ();
