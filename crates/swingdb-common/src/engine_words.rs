@@ -117,6 +117,11 @@ fn named_type(text: &str) -> Option<(String, usize)> {
     let word_end =
         text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     let word = &text[..word_end];
+    // `Int64Array`, of an overflow.
+    if let Some(element) = word.strip_suffix("Array").filter(|word| is_type_word(word)) {
+        let data_type = DataType::from_str(element).ok()?;
+        return Some((sql_name(&data_type), word_end));
+    }
     if !is_type_word(word) {
         return None;
     }
@@ -211,7 +216,7 @@ mod tests {
             ("'bit_and(Decimal128(2, 1))'", "'bit_and(DECIMAL(2,1))'"),
             ("a Decimal128 of precision 5", "a DECIMAL of precision 5"),
             ("predicate 'Utf8(\"x\")' returning Utf8", "predicate ''x'' returning VARCHAR"),
-            ("count(Int64(1)), Int64Array overflow", "count(1), Int64Array overflow"),
+            ("count(Int64(1)), Int64Array overflow", "count(1), BIGINT overflow"),
             ("Binary operator of MyInt64 and Int64", "Binary operator of MyInt64 and BIGINT"),
             ("no type such as Interval", "no type such as Interval"),
         ] {

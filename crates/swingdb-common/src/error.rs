@@ -712,6 +712,7 @@ fn plan_error(message: String) -> Error {
             .to_owned();
         return Error::Plan { message };
     }
+    let message = if message.contains("span: Span(") { tidy(message) } else { message };
     match message.find("No function matches") {
         Some(at) => Error::Plan { message: of_plans(&message[at..]) },
         None => Error::Plan { message: of_plans(&message) },
@@ -825,6 +826,8 @@ mod tests {
         let text = "Internal error: Function 'sum' failed to match. No function matches sum(x)";
         assert_eq!(plan_error(text.into()).to_string(), "No function matches sum(x)");
         assert_eq!(plan_error("plain".into()).to_string(), "plain");
+        let tree = "Substring is not valid Substring { expr: Value(Value { span: Span(1..2) }) }";
+        assert_eq!(plan_error(tree.into()).to_string(), "Substring is not valid Substring");
         for text in ["Function 'f' failed to match any signature, errors", "Failed to coerce types"]
         {
             let error = Error::from(DataFusionError::Internal(text.into()));
