@@ -3,7 +3,7 @@
 //! Operators work on batches that stay in the processor's caches. Rows that no operator works on go
 //! to the caller as they are, who does something for each batch: calls a function on it, sends a
 //! message, makes a Python object. So a scan that nothing but its order stands above gives as many
-//! rows at once as make some megabytes, up to a whole segment.
+//! rows at once as make a megabyte, up to a whole segment.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::options::BATCH_ROWS;
 use crate::physical::insertion_order::exec::InOrderExec;
 use crate::scan::source::as_scan;
 
-/// Bytes of a batch, about.
-const BYTES: usize = 4 << 20;
+/// Bytes of a batch, about. Each thread holds some of them ahead of the caller.
+const BYTES: usize = 1 << 20;
 
 /// See the [module documentation](self). To run when nothing is put above scans any more.
 #[derive(Debug, Default)]
