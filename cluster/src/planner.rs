@@ -13,7 +13,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::MemoryLimit;
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::{
     AggregateUDF, Explain, ExplainFormat, LogicalPlan, PlanType, StringifiedPlan,
@@ -38,7 +38,7 @@ use datafusion_proto::bytes::{
 };
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
 use parking_lot::RwLock;
-use swingdb_sql::engine::default_memory_limit;
+use swingdb_sql::engine::{builder_of, default_memory_limit};
 use url::Url;
 
 use crate::client::{Client, url_of};
@@ -85,7 +85,7 @@ pub fn configure(
         let value = http::HeaderValue::from_str(token);
         headers.insert(TOKEN_HEADER, value.map_err(|e| DataFusionError::External(e.into()))?);
     }
-    let mut builder = SessionStateBuilder::new_from_existing(state.clone())
+    let mut builder = builder_of(state)
         .with_query_planner(scans)
         .with_distributed_planner()
         .with_distributed_worker_resolver(nodes)
@@ -201,9 +201,8 @@ impl QueryPlanner for ForStages {
         };
         let rules = state.physical_optimizers().iter();
         let rules = rules.filter(|rule| !WITHIN_ONE_PROCESS.contains(&rule.name()));
-        let state = SessionStateBuilder::new_from_existing(state.clone())
-            .with_physical_optimizer_rules(rules.cloned().collect())
-            .build();
+        let state =
+            builder_of(state).with_physical_optimizer_rules(rules.cloned().collect()).build();
         let plan = DefaultPhysicalPlanner::default().create_physical_plan(plan, &state).await?;
         colocate(&plan, state.config().target_partitions())
     }

@@ -7,9 +7,9 @@ import os
 import re
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
-from . import _convert, _opened, _streams, _text, _variables, errors
+from . import _convert, _opened, _reading, _streams, _text, _variables, errors
 from ._local import Local
 from ._query import Query
 from .cursor import Current, Cursor
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from .cursor import Parameters
 
     Progress = Callable[[int, int | None, str], object]
-    Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    Path = str | os.PathLike[str] | IO[str] | IO[bytes]
+    Paths = Path | Sequence[Path]
 
 __all__ = ["Connection", "ExportReport", "ImportReport", "ShareInfo"]
 
@@ -295,8 +296,9 @@ class Connection(Local):
         return self.from_arrow({f"col{index}": list(c) for index, c in enumerate(columns)})
 
     def read_csv(self, path: Paths, **options: Any) -> Relation:
-        """CSV files as a relation; a pattern or a list names several. ``options`` are those of SQL
-        (``delimiter``, ``header``, ``columns`` ...), and are found out from the file if not given.
+        """CSV files as a relation; a pattern or a list names several, and an object with a method
+        ``read`` is one. ``options`` are those of SQL (``delimiter``, ``header``, ``columns`` ...),
+        also under pandas' names for them, and are found out from the file if not given.
 
         >>> import swingdb, tempfile
         >>> con = swingdb.connect()
@@ -774,15 +776,12 @@ access to files and other databases (enable_external_access is false)
         return session
 
     def _read(self, function: str, path: Paths, options: dict[str, Any]) -> Relation:
-        paths = [path] if isinstance(path, (str, os.PathLike)) else path
-        given = [_text.literal([os.fspath(each) for each in paths])]
-        for name, value in options.items():
-            if _SETTING.fullmatch(name) is None:
-                raise errors.ProgrammingError(f"{name!r} is not the name of an option")
-            given.append(f"{name} = {_text.literal(value)}")
-        query = Query(self, f"SELECT * FROM {function}({', '.join(given)})")
-        query.columns()
-        return Relation(connection=self, query=query)
+        with _reading.named(path) as paths:
+            query = Query(self, f"SELECT * FROM {_reading.call(function, paths, options)}")
+            query.columns()
+            relation = Relation(connection=self, query=query)
+            # A file object is read once: its rows are kept.
+            return relation.kept() if _reading.is_open(path) else relation
 
     def _variables(
         self, session: _internal.Session, sql: str, frame: FrameType | None

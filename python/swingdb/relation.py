@@ -5,7 +5,7 @@ other queries can be composed of.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _composed, _convert, _display, _text
 from ._local import Local
@@ -137,15 +137,23 @@ class Relation(Local):
         """
         return _convert.to_arrow(self._collected(), views=views)
 
-    def pl(self) -> polars.DataFrame:
-        """A ``polars.DataFrame``; columns whose layout Polars shares with Arrow are not copied."""
-        return _convert.to_polars(self._collected())
+    @overload
+    def pl(self, *, lazy: Literal[False] = False) -> polars.DataFrame: ...
+    @overload
+    def pl(self, *, lazy: Literal[True]) -> polars.LazyFrame: ...
+    def pl(self, *, lazy: bool = False) -> polars.DataFrame | polars.LazyFrame:
+        """A ``polars.DataFrame``; columns whose layout Polars shares with Arrow are not copied.
+        With ``lazy`` a ``polars.LazyFrame`` over it.
+        """
+        frame = _convert.to_polars(self._collected())
+        return frame.lazy() if lazy else frame
 
     def df(self) -> pandas.DataFrame:
         """A ``pandas.DataFrame``."""
         return _convert.to_pandas(self._collected())
 
     #: What DuckDB calls these, too.
+    dtypes = types
     fetchdf = df
     to_df = df
     to_arrow_table = arrow
@@ -243,6 +251,30 @@ class Relation(Local):
             raise ValueError("the rows were collected already, or given to another reader")
         return result
 
+    def fetch_record_batch(self) -> pyarrow.RecordBatchReader:
+        """PyArrow's reader of the rows; where they are not there yet, it never holds all of them at
+        once, and they are given away, as by :meth:`reader`.
+        """
+        import pyarrow
+
+        source = self.reader() if self._batches is None else self
+        return pyarrow.RecordBatchReader.from_stream(source)
+
+    def execute(self) -> Relation:
+        """The same relation, with all of its rows computed."""
+        self._collected()
+        return self
+
+    def kept(self) -> Relation:
+        """A relation of the rows as they are now, which are not computed again when other queries
+        are composed of it.
+        """
+        batches = self._collected()
+        if self._connection is None:
+            raise InterfaceError("the relation has no connection to run another query on")
+        query = Query.of_rows(self._connection, batches)
+        return Relation(batches=batches, connection=self._connection, query=query)
+
     # Composing ------------------------------------------------------------------------------------
 
     def filter(self, condition: str, params: Parameters = None) -> Relation:
@@ -279,10 +311,22 @@ class Relation(Local):
         return self._next(_composed.aggregated(query, self.alias, values, groups, params))
 
     def count(
-        self, expression: str, groups: str = "", *, projected_columns: str = ""
+        self, expression: str = "*", groups: str = "", *, projected_columns: str = ""
     ) -> Relation:
         """The number of values that are not NULL; of ``*``, of rows."""
         return self._value("count", expression, groups, projected_columns)
+
+    def value_counts(self, column: str) -> Relation:
+        """How often each value of a column is there, the most frequent first.
+
+        >>> import swingdb
+        >>> numbers = swingdb.connect().sql("SELECT range AS a FROM range(10)")
+        >>> numbers.value_counts("a % 4 > 0").fetchall()
+        [(True, 7), (False, 3)]
+        """
+        return self.aggregate(f"{_text.piece(column, 'the column')}, count(*) AS count").order(
+            "count DESC, 1"
+        )
 
     def sum(
         self, expression: str, groups: str = "", *, projected_columns: str = ""

@@ -311,7 +311,7 @@ def test_an_error_while_rows_are_read_names_the_line():
         ("COPY p TO 's3://b/a.parquet'", "aws s3 cp --recursive"),
         ("EXPORT DATABASE 'gs://b/a'", "gcloud storage cp -r"),
         ("COPY p TO 'ftp://b/a.csv'", "and copy that"),
-        ("CREATE SECRET (TYPE s3)", "swingdb import"),
+        ("CREATE SECRET (TYPE s3)", "swingdb-remote"),
     ],
 )
 def test_what_is_refused_has_something_instead(con, sql, instead):

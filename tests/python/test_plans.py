@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 
 import pytest
@@ -93,3 +94,9 @@ def test_verbose_and_plain_plans_stay_as_they_are(rows):
     assert "output_bytes" in repr(verbose) and boxes(verbose._repr_html_()) == []
     plain = rows.sql("EXPLAIN SELECT count(*) FROM t WHERE g = 3")
     assert plain._repr_html_().startswith("<pre") and "rows  " not in repr(plain)
+
+
+def test_a_plan_for_programs(con):
+    ((kind, plan), *_) = con.execute("EXPLAIN (FORMAT json) SELECT 1 AS a").fetchall()
+    (top,) = json.loads(plan)
+    assert (kind, top["Plan"]["Node Type"]) == ("logical_plan", "Projection")

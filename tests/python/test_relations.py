@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import random
 
 import duckdb
@@ -336,6 +338,47 @@ def test_files(ours, tmp_path):
         ours.read_csv(tmp_path / "a.csv", nonsense=1)
     duck = duckdb.connect()
     assert duck.read_parquet(str(tmp_path / "a.parquet")).fetchall() == expected
+
+
+def test_file_objects(con, tmp_path):
+    text = "a;b\n1;1,5\n-;2\n"
+    options = {"sep": ";", "decimal": ",", "na_values": "-", "dtype": {"a": "INTEGER"}}
+    expected = [(1, 1.5), (None, 2.0)]
+    rel = con.read_csv(io.StringIO(text), **options)
+    assert rel.fetchall() == rel.filter("b > 0").fetchall() == expected
+    assert rel.types == ["INTEGER", "DOUBLE"]
+    packed = io.BytesIO(gzip.compress(text.encode()))
+    assert con.read_csv(packed, **options).fetchall() == expected
+    (tmp_path / "a.csv").write_text(text)
+    with (tmp_path / "a.csv").open() as file:
+        assert con.read_csv([file, tmp_path / "a.csv"], **options).fetchall() == expected * 2
+    assert con.read_csv(io.StringIO("x\n1\n'2'\n"), quotechar="'", skiprows=1).shape == (2, 1)
+    assert con.read_json(io.StringIO('{"a": 1}')).fetchall() == [(1,)]
+    written = io.BytesIO()
+    pl.DataFrame({"a": [1, 2]}).write_parquet(written)
+    written.seek(0)
+    assert swingdb.read_parquet(written).aggregate("sum(a)").fetchone() == (3,)
+
+
+def test_rows_that_are_kept(ours):
+    rel = ours.table("t").filter("a < 2")
+    assert rel.execute() is rel
+    kept = rel.kept()
+    ours.execute("DELETE FROM t")
+    assert kept.filter("a > 0").fetchall() == [(1, 1, "x1")]
+    assert ours.table("t").count().fetchone() == (0,)
+
+
+def test_forms_of_other_packages(ours, duck):
+    assert ours.table("u").value_counts("b").fetchall() == [(1, 2), (0, 1), (7, 1)]
+    assert ours.table("t").count().fetchall() == duck.table("t").count("*").fetchall()
+    assert ours.table("t").dtypes == ours.table("t").types
+    lazy = ours.table("t").pl(lazy=True)
+    assert isinstance(lazy, pl.LazyFrame)
+    assert lazy.filter(pl.col("a") > 7).collect()["a"].to_list() == [8, 9]
+    reader = ours.table("t").fetch_record_batch()
+    assert isinstance(reader, pa.RecordBatchReader)
+    assert sum(batch.num_rows for batch in reader) == 10
 
 
 def test_relations_of_other_connections_are_their_rows(ours):

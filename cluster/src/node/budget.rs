@@ -17,9 +17,10 @@ use datafusion::execution::memory_pool::{
     GreedyMemoryPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use parking_lot::Mutex;
 use swingdb_functions::bounded::MemoryLeft;
+use swingdb_sql::engine::builder_of;
 
 use crate::wire::Budget;
 
@@ -58,7 +59,7 @@ impl Budgets {
         let mut config = state.config().clone();
         let pool = Arc::clone(&environment.memory_pool);
         config.options_mut().extensions.insert(MemoryLeft(pool));
-        let builder = SessionStateBuilder::new_from_existing(state.clone());
+        let builder = builder_of(state);
         Ok(builder.with_config(config).with_runtime_env(environment).build())
     }
 }

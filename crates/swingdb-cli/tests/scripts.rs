@@ -277,6 +277,13 @@ fn the_text_for_null_is_chosen() {
 }
 
 #[test]
+fn modes_have_their_names_of_other_shells() {
+    let world = World::new();
+    let text = ".mode duckbox\n.mode\n.print a  b\n.mode ndjson\n.mode\n";
+    assert_eq!(world.fed_ok(&[], text), "table\na b\njsonl\n");
+}
+
+#[test]
 fn results_go_to_a_file_once_or_always() {
     let world = World::new();
     let text = ".mode csv\n.once 'a b.csv'\nSELECT 1 AS x;\nSELECT 2 AS x;\n.output c.csv\n\

@@ -16,6 +16,8 @@ use arrow::error::ArrowError;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 
+use crate::engine_words::{of_conversions, of_plans, of_values};
+
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -535,18 +537,25 @@ impl From<ArrowError> for Error {
     fn from(error: ArrowError) -> Self {
         match error {
             ArrowError::ExternalError(inner) => from_boxed(inner),
-            ArrowError::CastError(message) | ArrowError::ParseError(message) => {
-                Self::Conversion { message, column: None }
-            }
-            ArrowError::CsvError(message) | ArrowError::JsonError(message) => {
-                Self::Conversion { message, column: None }
-            }
             ArrowError::IoError(_, source) => source.into(),
-            ArrowError::SchemaError(message) => Self::Plan { message },
-            ArrowError::NotYetImplemented(message) => Self::Unsupported { message },
-            ArrowError::MemoryError(message) => Self::Execution { message },
-            other => Self::Execution { message: other.to_string() },
+            other => from_arrow(&other),
         }
+    }
+}
+
+/// An error of Arrow that holds no other one.
+fn from_arrow(error: &ArrowError) -> Error {
+    match error {
+        ArrowError::CastError(message)
+        | ArrowError::ParseError(message)
+        | ArrowError::CsvError(message)
+        | ArrowError::JsonError(message) => {
+            Error::Conversion { message: of_conversions(message), column: None }
+        }
+        ArrowError::SchemaError(message) => Error::Plan { message: of_plans(message) },
+        ArrowError::NotYetImplemented(message) => Error::Unsupported { message: of_plans(message) },
+        ArrowError::MemoryError(message) => Error::Execution { message: message.clone() },
+        other => Error::Execution { message: of_values(&other.to_string()) },
     }
 }
 
@@ -564,15 +573,15 @@ impl From<DataFusionError> for Error {
             DataFusionError::Plan(message) => plan_error(message),
             DataFusionError::SchemaError(inner, _) => from_schema_error(*inner),
             DataFusionError::NotImplemented(message) => {
-                Self::Unsupported { message: tidy(message) }
+                Self::Unsupported { message: unsupported(message) }
             }
-            DataFusionError::Execution(message) => Self::Execution { message },
+            DataFusionError::Execution(message) => Self::Execution { message: of_values(&message) },
             DataFusionError::IoError(source) => source.into(),
             DataFusionError::Internal(message) if is_of_types(&message) => plan_error(message),
             DataFusionError::Internal(message) => Self::Internal { message },
             DataFusionError::ResourcesExhausted(message) => exhausted(&message),
             DataFusionError::ExecutionJoin(error) => panicked(error.to_string()),
-            other => Self::Execution { message: other.strip_backtrace() },
+            other => Self::Execution { message: of_values(&other.strip_backtrace()) },
         }
     }
 }
@@ -589,14 +598,20 @@ fn from_shared(error: &Arc<DataFusionError>) -> Error {
                 Some(ours) => ours.clone(),
                 None => Error::Execution { message: inner.to_string() },
             },
-            ArrowError::CastError(message) | ArrowError::ParseError(message) => {
-                Error::Conversion { message: message.clone(), column: None }
-            }
-            other => Error::Execution { message: other.to_string() },
+            other => from_arrow(other),
         },
         DataFusionError::ResourcesExhausted(message) => exhausted(message),
         DataFusionError::Plan(message) => plan_error(message.clone()),
-        other => Error::Execution { message: other.strip_backtrace() },
+        other => Error::Execution { message: of_values(&other.strip_backtrace()) },
+    }
+}
+
+/// What is not implemented, in the words that go on after "not supported".
+fn unsupported(message: String) -> String {
+    let message = of_plans(&tidy(message));
+    match message.strip_prefix("Unsupported ") {
+        Some(rest) if rest.starts_with("CAST ") => rest.to_owned(),
+        _ => message,
     }
 }
 
@@ -697,9 +712,10 @@ fn plan_error(message: String) -> Error {
             .to_owned();
         return Error::Plan { message };
     }
+    let message = if message.contains("span: Span(") { tidy(message) } else { message };
     match message.find("No function matches") {
-        Some(at) => Error::Plan { message: message[at..].to_owned() },
-        None => Error::Plan { message },
+        Some(at) => Error::Plan { message: of_plans(&message[at..]) },
+        None => Error::Plan { message: of_plans(&message) },
     }
 }
 
@@ -810,6 +826,8 @@ mod tests {
         let text = "Internal error: Function 'sum' failed to match. No function matches sum(x)";
         assert_eq!(plan_error(text.into()).to_string(), "No function matches sum(x)");
         assert_eq!(plan_error("plain".into()).to_string(), "plain");
+        let tree = "Substring is not valid Substring { expr: Value(Value { span: Span(1..2) }) }";
+        assert_eq!(plan_error(tree.into()).to_string(), "Substring is not valid Substring");
         for text in ["Function 'f' failed to match any signature, errors", "Failed to coerce types"]
         {
             let error = Error::from(DataFusionError::Internal(text.into()));

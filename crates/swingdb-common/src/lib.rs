@@ -13,6 +13,7 @@
 
 pub mod area_errors;
 pub mod cast;
+mod engine_words;
 pub mod enums;
 pub mod error;
 pub mod floats;
@@ -21,6 +22,7 @@ pub mod names;
 pub mod progress;
 pub mod runtime;
 pub mod time;
+mod type_names;
 pub mod types;
 pub mod uuid;
 pub mod value;

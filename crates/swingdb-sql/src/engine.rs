@@ -3,6 +3,7 @@
 //! Building DataFusion's registries costs a noticeable part of a millisecond, so it is done once a
 //! process, with the first statement; a session's state is a copy that shares them.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::SessionStateDefaults;
@@ -10,7 +11,7 @@ use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsume
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::ExprPlanner;
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
 use datafusion::prelude::SessionConfig;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::{cancel, threads};
@@ -174,8 +175,63 @@ pub fn with_memory_limit(state: &SessionState, limit: usize) -> Result<SessionSt
     let environment = runtime_env(limit)?;
     let mut config = state.config().clone();
     functions_ask(&mut config, &environment);
-    let builder = SessionStateBuilder::new_from_existing(state.clone());
-    Ok(builder.with_config(config).with_runtime_env(environment).build())
+    Ok(builder_of(state).with_config(config).with_runtime_env(environment).build())
+}
+
+/// A builder of a state like this one, in which each name means the same function.
+///
+/// The engine's own builder takes the functions of a state in any order. Of two that have a name,
+/// the later one gets it: `list_sum` is ours, and another name of the engine's `array_sum`.
+pub fn builder_of(state: &SessionState) -> SessionStateBuilder {
+    let mut builder = SessionStateBuilder::new_from_existing(state.clone());
+    *builder.scalar_functions() =
+        Some(in_order(state.scalar_functions(), |f: &ScalarUDF| (f.name(), f.aliases())));
+    *builder.aggregate_functions() =
+        Some(in_order(state.aggregate_functions(), |f: &AggregateUDF| (f.name(), f.aliases())));
+    *builder.window_functions() =
+        Some(in_order(state.window_functions(), |f: &WindowUDF| (f.name(), f.aliases())));
+    *builder.higher_order_functions() =
+        Some(in_order(state.higher_order_functions(), |f: &HigherOrderUDF| {
+            (f.name(), f.aliases())
+        }));
+    builder
+}
+
+/// Functions in such an order that each name is that of the last one that has it.
+fn in_order<F>(
+    by_name: &HashMap<String, Arc<F>>,
+    names: impl Fn(&F) -> (&str, &[String]),
+) -> Vec<Arc<F>> {
+    let mut sorted: Vec<&Arc<F>> = by_name.values().collect();
+    sorted.sort_by(|a, b| names(a).0.cmp(names(b).0).then(Arc::as_ptr(a).cmp(&Arc::as_ptr(b))));
+    sorted.dedup_by_key(|function| Arc::as_ptr(function));
+    // Those that a function comes behind, by its address.
+    let mut before: HashMap<*const F, Vec<&Arc<F>>> = HashMap::new();
+    for &function in &sorted {
+        let (name, aliases) = names(function);
+        for name in std::iter::once(name).chain(aliases.iter().map(String::as_str)) {
+            let owner = by_name.get(name).filter(|owner| !Arc::ptr_eq(owner, function));
+            if let Some(owner) = owner {
+                before.entry(Arc::as_ptr(owner)).or_default().push(function);
+            }
+        }
+    }
+    let (mut placed, mut ordered) = (HashSet::new(), Vec::with_capacity(sorted.len()));
+    for function in sorted {
+        // Each is left on the stack until those before it are placed.
+        let mut open = vec![(function, false)];
+        while let Some((function, is_ready)) = open.pop() {
+            let address = Arc::as_ptr(function);
+            if is_ready {
+                ordered.push(Arc::clone(function));
+            } else if placed.insert(address) {
+                open.push((function, true));
+                let earlier = before.get(&address).into_iter().flatten();
+                open.extend(earlier.map(|function| (*function, false)));
+            }
+        }
+    }
+    ordered
 }
 
 /// Lets functions ask the environment's memory pool.
@@ -196,6 +252,31 @@ fn runtime_env(limit: usize) -> Result<Arc<RuntimeEnv>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A function of the engine may have another name that is one of ours.
+    #[test]
+    fn names_mean_the_same_functions_in_a_state_that_is_built_again() {
+        let state = build_state().unwrap();
+        let again = with_memory_limit(&state, 1 << 30).unwrap();
+        let twice = with_memory_limit(&again, 1 << 31).unwrap();
+        for built in [&again, &twice] {
+            assert_eq!(built.scalar_functions().len(), state.scalar_functions().len());
+            for (name, function) in state.scalar_functions() {
+                let found = &built.scalar_functions()[name];
+                assert_eq!(found.name(), function.name(), "{name}");
+                assert_eq!(found.aliases(), function.aliases(), "{name}");
+            }
+            for (name, function) in state.aggregate_functions() {
+                assert!(Arc::ptr_eq(&built.aggregate_functions()[name], function), "{name}");
+            }
+            for (name, function) in state.window_functions() {
+                assert!(Arc::ptr_eq(&built.window_functions()[name], function), "{name}");
+            }
+            for (name, function) in state.higher_order_functions() {
+                assert!(Arc::ptr_eq(&built.higher_order_functions()[name], function), "{name}");
+            }
+        }
+    }
 
     /// Functions of the engine that are replaced, or looked for in plans, by their names.
     #[test]

@@ -29,8 +29,8 @@ use crate::bind::functions::{clauses, null_treatment, once, ordered_windows};
 use crate::bind::lookahead::Lookahead;
 use crate::bind::{
     array_queries, by_name, columns, frame_bounds, functions, identifiers, joined_names, macros,
-    method_calls, pivots, positional, rowids, scopes, sequences, shadowed, struct_stars, types,
-    using_joins,
+    method_calls, named_queries, pivots, positional, row_structs, rowids, scopes, sequences,
+    shadowed, struct_stars, types, using_joins,
 };
 use crate::desugar;
 use crate::desugar::{
@@ -40,6 +40,7 @@ use crate::nodes::dependencies;
 use crate::optimize::asof_filters::ASOF_FILTERS;
 use crate::optimize::conditions_down::conditions_down;
 use crate::optimize::cross_joins::cross_joins;
+use crate::optimize::empty_sorts::EMPTY_SORTS;
 use crate::optimize::equal_keys::equal_keys;
 use crate::optimize::functional_dependencies::{DEPENDENCIES, distinct_groups};
 use crate::optimize::grouping_sets::GROUPING_SETS;
@@ -144,6 +145,11 @@ pub(crate) const BINDING: &[BindPass] = &[
         run: macros::expand::expand,
     },
     BindPass {
+        file: "bind/named_queries",
+        why: "query('...') becomes the query, whose text parameters of macros may be.",
+        run: named_queries::expand,
+    },
+    BindPass {
         file: "bind/frame_bounds",
         why: "Computed bounds of frames become numbers, once macros have put theirs in.",
         run: frame_bounds::compute,
@@ -240,6 +246,11 @@ pub(crate) const BINDING: &[BindPass] = &[
         file: "bind/struct_stars",
         why: "st.* of a STRUCT becomes its fields, before other stars are expanded.",
         run: struct_stars::expand_structs,
+    },
+    BindPass {
+        file: "bind/row_structs",
+        why: "A relation's name becomes a STRUCT before columns are looked up.",
+        run: row_structs::expand,
     },
     BindPass {
         file: "bind/columns",
@@ -475,6 +486,11 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         file: "optimize/groups_below_joins",
         why: "Groups by columns of a joined table begin below the join, once joins are in order.",
         turn: Turn::Behind("push_down_filter", || Arc::new(GROUPS_BELOW_JOINS)),
+    },
+    Pass {
+        file: "optimize/empty_sorts",
+        why: "The engine cannot sort rows all of whose columns it has dropped.",
+        turn: Turn::Behind("optimize_projections", || Arc::new(EMPTY_SORTS)),
     },
     Pass {
         file: "optimize/leaf_unions",

@@ -29,7 +29,7 @@ pub use catalog::definition::{ColumnDef, Constraint, TableDef};
 pub use catalog::link::Durability;
 pub use catalog::macros::{Macro, MacroKind, MacroParameter, MacroVariant};
 pub use catalog::names::IfExists;
-pub use catalog::notes::{Commented, Index, TableNotes};
+pub use catalog::notes::{Commented, Index, TableNotes, view_column};
 pub use catalog::page::Page;
 pub use catalog::rules::{Check, ForeignKey, Generated};
 pub use catalog::schema::View;

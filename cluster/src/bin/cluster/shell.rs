@@ -3,21 +3,19 @@
 
 use std::fmt::Display;
 use std::io::{BufRead, IsTerminal};
-use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::ValueEnum;
 use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
 use swingdb::cutter::split;
+use swingdb::{HISTORY_LINES, history_file};
 use swingdb_cluster::{Cut, Error, Session};
 
 use crate::print::{Mode, Printer};
 
 /// How deep `.read` may nest.
 const MAX_READ_DEPTH: usize = 16;
-/// Lines kept in the history file: as many as `swingdb` keeps, whose file it is.
-const HISTORY_LINES: usize = 10_000;
 const PROMPT: &str = "cluster> ";
 const CONTINUED: &str = "    ...> ";
 const HELP: &str = "\
@@ -264,12 +262,4 @@ fn located(failure: Failure, line: usize) -> Failure {
         other if line <= 1 => other,
         other => Failure::message(format!("line {line}: {other}")),
     }
-}
-
-/// `$SWINGDB_HISTORY`, else `.swingdb_history` in the home directory: that of `swingdb`.
-fn history_file() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("SWINGDB_HISTORY") {
-        return (!path.is_empty()).then(|| path.into());
-    }
-    std::env::home_dir().map(|home| home.join(".swingdb_history"))
 }

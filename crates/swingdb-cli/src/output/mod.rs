@@ -53,8 +53,14 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// The mode of a name, also of one that DuckDB's and SQLite's shells have for it.
     pub fn parse(text: &str) -> Option<Mode> {
-        <Mode as clap::ValueEnum>::from_str(text, true).ok()
+        match text.to_ascii_lowercase().as_str() {
+            "box" | "duckbox" => Some(Mode::Table),
+            "jsonlines" | "ndjson" => Some(Mode::Jsonl),
+            "tabs" => Some(Mode::Tsv),
+            name => <Mode as clap::ValueEnum>::from_str(name, true).ok(),
+        }
     }
 
     /// Its name, as the command line takes it.

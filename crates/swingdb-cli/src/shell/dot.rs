@@ -25,6 +25,7 @@ const HELP: &str = "\
 .open [NAME]           leave this database and open another; without NAME a private one
 .output [FILE]         write results to a file; without FILE to the screen again
 .pager on|off          whether what does not fit on the screen goes through $PAGER, else less
+.print TEXT            print a text, where results go
 .quit                  leave (also .exit, quit, exit, \\q, Ctrl-D)
 .read FILE             run the SQL and dot commands of a file
 .refresh               move a snapshot to the newest shared state
@@ -53,6 +54,7 @@ pub const NAMES: &[&str] = &[
     "open",
     "output",
     "pager",
+    "print",
     "quit",
     "read",
     "refresh",
@@ -123,6 +125,7 @@ fn set(runner: &mut Runner<'_>, command: &str, arguments: &[&str]) -> Outcome {
         (".nullvalue", [text]) => printer.null = Some(text.to_string()),
         (".pager", [switch @ ("on" | "off")]) => printer.pager = *switch == "on",
         (".timer", [switch @ ("on" | "off")]) => printer.timer = *switch == "on",
+        (".print", words) => return printer.line(&words.join(" ")),
         (".mode", []) => return printer.line(printer.mode.name()),
         (".mode", [mode, rest @ ..]) if rest.len() < 2 => {
             let unknown = || Failure::message(format!("modes are {}", Mode::NAMES.join(", ")));

@@ -15,12 +15,8 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use std::io::{self, BufRead, IsTerminal};
-use std::path::PathBuf;
-use swingdb::Database;
+use swingdb::{Database, HISTORY_LINES, history_file};
 use unicode_width::UnicodeWidthStr;
-
-/// Lines kept in the history file.
-const HISTORY_LINES: usize = 10_000;
 
 /// Starts the shell, or runs what `-c` or the standard input says.
 pub fn start(home: &Home, args: &ShellArgs) -> Outcome {
@@ -151,12 +147,4 @@ fn greeting(home: &Home, database: &Database) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let what = home.describe(database);
     format!("SwingDB {version}: {what}\nEnd statements with `;`, see `.help`, leave with `.quit`.")
-}
-
-/// `$SWINGDB_HISTORY`, else `.swingdb_history` in the home directory.
-fn history_file() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("SWINGDB_HISTORY") {
-        return (!path.is_empty()).then(|| path.into());
-    }
-    std::env::home_dir().map(|home| home.join(".swingdb_history"))
 }

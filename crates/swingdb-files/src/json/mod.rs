@@ -5,7 +5,9 @@
 //! are all dates or timestamps gets that type. A key, or a type, first seen after the sample is an
 //! error ([`crate::text::json_values`]), so that no value is dropped silently.
 
+mod lenient;
 mod shape;
+mod whole;
 pub(crate) mod write;
 
 use std::io::Read;
@@ -20,7 +22,7 @@ use swingdb_common::time::zones::rezoned;
 use crate::csv;
 use crate::input::InputFile;
 use crate::json::shape::Members;
-use crate::options::ImportOptions;
+use crate::options::{ImportOptions, JsonForm};
 use crate::reading::match_columns;
 use crate::reading::{FileSink, Run, Target};
 use crate::text::dialect::Dialect;
@@ -40,6 +42,18 @@ pub(crate) struct JsonScan {
     target_columns: Option<Vec<usize>>,
     block_bytes: Option<usize>,
     line_bytes: usize,
+    /// How values stand in the files; found out when `None`.
+    form: Option<JsonForm>,
+    reading: Reading,
+}
+
+/// What becomes of the lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    /// A value is one text.
+    whole: bool,
+    /// Faulty lines and values are NULL.
+    lenient: bool,
 }
 
 impl JsonScan {
@@ -50,6 +64,18 @@ impl JsonScan {
         target: Option<&Target<'_>>,
     ) -> Result<Self> {
         let Some(first) = files.first() else { return Err(Error::internal("no JSON file")) };
+        let (form, block_bytes) = (options.json_form, options.block_bytes);
+        let reading = Reading { whole: options.whole_json, lenient: options.ignore_errors };
+        if reading.whole {
+            let plan = Plan {
+                schema: whole::schema(),
+                keys: vec!["json".to_string()],
+                kinds: vec![Kind::Json],
+                unknown: SAMPLED,
+            };
+            let (target_columns, line_bytes) = (None, 256);
+            return Ok(Self { plan, target_columns, block_bytes, line_bytes, form, reading });
+        }
         let sample = Sample::take(first, options)?;
         let line_bytes = sample.line_bytes();
         let is_empty = sample.rows == 0;
@@ -72,7 +98,7 @@ impl JsonScan {
             }
         };
         sample.check(first, &plan)?;
-        Ok(Self { plan, target_columns, block_bytes: options.block_bytes, line_bytes })
+        Ok(Self { plan, target_columns, block_bytes, line_bytes, form, reading })
     }
 
     /// The columns.
@@ -102,7 +128,7 @@ impl JsonScan {
         };
         let mut order = 0;
         for (number, file) in files.iter().enumerate() {
-            let reader = open_lines(file, Some(run))?;
+            let reader = open_lines(file, Some(run), self.form)?;
             let mut splitter = csv::splitter(reader, line_dialect(), block_bytes, order);
             let last = Mutex::new(order);
             let next = || {
@@ -114,7 +140,7 @@ impl JsonScan {
                 }))
             };
             let work = |order: u64, block: Block| {
-                let batch = decode(file, &plan, &block, run.projection)?;
+                let batch = self.reading.decode(file, &plan, &block, run.projection)?;
                 sink(order, number, rezoned(&batch, &schema)?)
             };
             run.in_parallel(next, work)?;
@@ -129,7 +155,11 @@ fn line_dialect() -> Dialect {
     Dialect { quote: None, escape: None, header: false, ..Dialect::default() }
 }
 
-fn open_lines(file: &InputFile, run: Option<&Run<'_>>) -> Result<Box<dyn Read + Send>> {
+fn open_lines(
+    file: &InputFile,
+    run: Option<&Run<'_>>,
+    form: Option<JsonForm>,
+) -> Result<Box<dyn Read + Send>> {
     let mut reader = file.open(run.map(|run| Arc::clone(&run.meter)))?;
     let mut head = Vec::new();
     let read = (&mut reader).take(4_096).read_to_end(&mut head);
@@ -137,26 +167,19 @@ fn open_lines(file: &InputFile, run: Option<&Run<'_>>) -> Result<Box<dyn Read + 
     if head.starts_with(BYTE_ORDER_MARK) {
         head.drain(..BYTE_ORDER_MARK.len());
     }
-    let form = Form::of(&head);
+    let form = form.unwrap_or_else(|| JsonForm::of(&head));
+    let begins = head.trim_ascii_start().first();
+    if form == JsonForm::Array && !matches!(begins, None | Some(b'[')) {
+        return Err(file.broken("is no array, which the options say it is"));
+    }
     let whole = std::io::Cursor::new(head).chain(reader);
     Ok(match form {
-        Form::Lines => Box::new(whole),
-        Form::Array | Form::Spread => Box::new(ObjectLines::new(whole, form)),
+        JsonForm::Lines => Box::new(whole),
+        JsonForm::Array | JsonForm::Spread => Box::new(ObjectLines::new(whole, form)),
     })
 }
 
-/// How objects stand in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// Each on a line.
-    Lines,
-    /// As the elements of one array.
-    Array,
-    /// Over several lines.
-    Spread,
-}
-
-impl Form {
+impl JsonForm {
     /// By the beginning of a file. A line that could end there is taken to, so that a line which is
     /// broken is an error and does not swallow the next ones.
     fn of(head: &[u8]) -> Self {
@@ -193,40 +216,61 @@ fn ends_in_object(text: &[u8]) -> bool {
     open.last() == Some(&b'{')
 }
 
-/// The rows of a block; the error is that of its first faulty line.
-fn decode(
-    file: &InputFile,
-    plan: &Plan,
-    block: &Block,
-    projection: Option<&[usize]>,
-) -> Result<RecordBatch> {
-    if let Ok(text) = std::str::from_utf8(&block.text)
-        && let Ok(batch) = plan.decode(text, projection)
-    {
-        return Ok(batch);
+impl Reading {
+    /// The rows of a block; the error is that of its first faulty line.
+    fn decode(
+        self,
+        file: &InputFile,
+        plan: &Plan,
+        block: &Block,
+        projection: Option<&[usize]>,
+    ) -> Result<RecordBatch> {
+        match self.rows(plan, &block.text, projection) {
+            Ok(batch) => Ok(batch),
+            Err(_) if self.lenient => lenient::decode(&block.text, plan, projection),
+            Err(_) => Err(self.first_bad_line(file, plan, block, projection)),
+        }
     }
-    Err(first_bad_line(file, plan, block, projection))
-}
 
-/// The error for the first line of a block that cannot be decoded alone.
-fn first_bad_line(
-    file: &InputFile,
-    plan: &Plan,
-    block: &Block,
-    projection: Option<&[usize]>,
-) -> Error {
-    for (number, line) in block.text.split(|byte| *byte == b'\n').enumerate() {
-        let wrong = match std::str::from_utf8(line) {
-            Err(_) => "is not valid UTF-8; convert the file to UTF-8 first".to_string(),
-            Ok(text) => match plan.decode(text, projection) {
+    /// The rows of some lines.
+    fn rows(
+        self,
+        plan: &Plan,
+        text: &[u8],
+        projection: Option<&[usize]>,
+    ) -> std::result::Result<RecordBatch, Failure> {
+        if self.whole {
+            return whole::decode(text, projection, self.lenient);
+        }
+        match std::str::from_utf8(text) {
+            Ok(text) => plan.decode(text, projection),
+            Err(_) => {
+                let wrong = "is not valid UTF-8; convert the file to UTF-8 first";
+                Err(Fault::new(0, wrong).into())
+            }
+        }
+    }
+
+    /// The error for the first line of a block that cannot be decoded alone.
+    fn first_bad_line(
+        self,
+        file: &InputFile,
+        plan: &Plan,
+        block: &Block,
+        projection: Option<&[usize]>,
+    ) -> Error {
+        for (number, line) in block.text.split(|byte| *byte == b'\n').enumerate() {
+            let wrong = match self.rows(plan, line, projection) {
                 Ok(_) => continue,
                 Err(Failure::Fault(fault)) => told(&fault),
-                Err(Failure::Late(error)) => format!("does not fit the columns: {error}"),
-            },
-        };
-        return line_error(file, block.first_line + number as u64, line, &wrong);
+                Err(Failure::Late(error)) => {
+                    format!("does not fit the columns: {}", Error::from(error))
+                }
+            };
+            return line_error(file, block.first_line + number as u64, line, &wrong);
+        }
+        file.broken("cannot be read as a whole, though each of its lines can")
     }
-    file.broken("cannot be read as a whole, though each of its lines can")
 }
 
 fn line_error(file: &InputFile, number: u64, line: &[u8], wrong: &str) -> Error {
@@ -256,7 +300,7 @@ impl Sample {
         let rows = options.sample_rows.unwrap_or(SAMPLE_ROWS);
         let limit = if rows == u64::MAX { u64::MAX } else { SAMPLE_BYTES };
         let mut text = Vec::new();
-        let mut reader = open_lines(file, None)?;
+        let mut reader = open_lines(file, None, options.json_form)?;
         let read = (&mut reader).take(limit).read_to_end(&mut text);
         let whole = (read.map_err(|error| file.read_error(error))? as u64) < limit;
         if !whole {
@@ -270,7 +314,9 @@ impl Sample {
             let end = memchr::memrchr(b'\n', &text).map_or(text.len(), |end| end + 1);
             text.truncate(end);
         }
-        csv::check_encoding(file, &text)?;
+        if !options.ignore_errors {
+            csv::check_encoding(file, &text)?;
+        }
         let mut sample = Self { text, members: Members::default(), rows: 0, bad: None };
         let text = std::mem::take(&mut sample.text);
         let mut end = 0;
@@ -278,7 +324,9 @@ impl Sample {
             if sample.rows >= rows {
                 break;
             }
-            if let Err(wrong) = sample.add(line) {
+            if let Err(wrong) = sample.add(line)
+                && !options.ignore_errors
+            {
                 sample.bad = Some(line_error(file, number, line, &wrong));
                 break;
             }
@@ -299,7 +347,8 @@ impl Sample {
         }
         let mut add = || {
             if !matches!(scanner.token()?, Token::Object) {
-                return scanner.fault("is no JSON object");
+                return scanner
+                    .fault("is no JSON object; read_json_objects reads values of any kind");
             }
             self.members.add(&mut scanner, 1)?;
             match scanner.line_end() {
@@ -322,7 +371,7 @@ impl Sample {
     fn check(self, file: &InputFile, plan: &Plan) -> Result<()> {
         let Some(bad) = self.bad else { return Ok(()) };
         let block = Block { index: 0, first_line: 1, text: self.text };
-        decode(file, plan, &block, None)?;
+        Reading { whole: false, lenient: false }.decode(file, plan, &block, None)?;
         Err(bad)
     }
 }
@@ -421,8 +470,8 @@ struct ObjectLines<R> {
 }
 
 impl<R: Read> ObjectLines<R> {
-    fn new(source: R, form: Form) -> Self {
-        let outside = usize::from(form == Form::Array);
+    fn new(source: R, form: JsonForm) -> Self {
+        let outside = usize::from(form == JsonForm::Array);
         let buffer = Vec::new();
         Self { source, outside, depth: 0, strings: Strings::default(), buffer }
     }
@@ -482,7 +531,7 @@ mod tests {
     fn an_array_that_is_cut_off_is_an_error() {
         let whole = br#"[{"a": 1}, {"a": "]"}]"#;
         for length in 0..=whole.len() {
-            let mut lines = ObjectLines::new(&whole[..length], Form::Array);
+            let mut lines = ObjectLines::new(&whole[..length], JsonForm::Array);
             let read = lines.read_to_string(&mut String::new());
             assert_eq!(read.is_ok(), length == 0 || length == whole.len(), "{length}");
         }
@@ -494,7 +543,7 @@ mod tests {
             {"a": [],
              "b": "\\"} ] "#;
         let mut out = String::new();
-        ObjectLines::new(&text[..], Form::Array).read_to_string(&mut out).unwrap();
+        ObjectLines::new(&text[..], JsonForm::Array).read_to_string(&mut out).unwrap();
         let lines: Vec<&str> = out.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         assert_eq!(lines.len(), 2, "{out}");
         for line in lines {
@@ -507,28 +556,28 @@ mod tests {
     fn objects_over_several_lines_become_lines() {
         let text = "{\n \"a\": {\"b\": [1,\n2]},\n\"c\": \"}\\\"\"\n}\n\n{\r\n}\n";
         let mut out = String::new();
-        ObjectLines::new(text.as_bytes(), Form::Spread).read_to_string(&mut out).unwrap();
+        ObjectLines::new(text.as_bytes(), JsonForm::Spread).read_to_string(&mut out).unwrap();
         let lines: Vec<&str> = out.lines().filter(|line| !line.trim().is_empty()).collect();
         assert_eq!(lines.len(), 2, "{out}");
         for line in lines {
             assert!(serde_json::from_str::<serde_json::Value>(line).unwrap().is_object());
         }
-        let whole = ObjectLines::new(&text.as_bytes()[..10], Form::Spread);
+        let whole = ObjectLines::new(&text.as_bytes()[..10], JsonForm::Spread);
         assert!(std::io::read_to_string(whole).unwrap_err().to_string().contains("not closed"));
         for (head, form) in [
-            (" [\n", Form::Array),
-            ("{\n", Form::Spread),
-            ("\n{\"a\": {\r\n", Form::Spread),
-            ("{\"a\": 1,\n", Form::Spread),
-            ("{\"a\": 1,\n\n\"b\": 2}", Form::Spread),
-            ("{\"a\": [\"]\\\"\", {},\n{\"b\": 2}]}", Form::Spread),
-            ("{\"a\": [1], \"b\": {},\n{\"a\": 1}", Form::Lines),
-            ("{\"a\":\n{\"a\": 1}", Form::Lines),
-            ("{\"a\": 1}\n{", Form::Lines),
-            ("{", Form::Lines),
-            ("", Form::Lines),
+            (" [\n", JsonForm::Array),
+            ("{\n", JsonForm::Spread),
+            ("\n{\"a\": {\r\n", JsonForm::Spread),
+            ("{\"a\": 1,\n", JsonForm::Spread),
+            ("{\"a\": 1,\n\n\"b\": 2}", JsonForm::Spread),
+            ("{\"a\": [\"]\\\"\", {},\n{\"b\": 2}]}", JsonForm::Spread),
+            ("{\"a\": [1], \"b\": {},\n{\"a\": 1}", JsonForm::Lines),
+            ("{\"a\":\n{\"a\": 1}", JsonForm::Lines),
+            ("{\"a\": 1}\n{", JsonForm::Lines),
+            ("{", JsonForm::Lines),
+            ("", JsonForm::Lines),
         ] {
-            assert_eq!(Form::of(head.as_bytes()), form, "{head:?}");
+            assert_eq!(JsonForm::of(head.as_bytes()), form, "{head:?}");
         }
     }
 }

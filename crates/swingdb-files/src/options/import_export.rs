@@ -121,8 +121,13 @@ pub struct ImportOptions {
     pub timestamp_format: Option<TimeFormat>,
     /// CSV: how characters are written as bytes; UTF-8 when `None`.
     pub encoding: Option<TextEncoding>,
-    /// CSV: lines that cannot be read are left out.
+    /// CSV: lines that cannot be read are left out. JSON: they, and values that are not of their
+    /// column's type, are NULL.
     pub ignore_errors: bool,
+    /// JSON: how values stand in the file; found out when `None`.
+    pub json_form: Option<JsonForm>,
+    /// JSON: values are not taken apart, each is a text in the column `json`.
+    pub whole_json: bool,
     /// CSV: the byte around fields (`Some(None)`: none is); found out when `None`.
     pub quote: Option<Option<u8>>,
     /// CSV: the byte before a quote in a quoted field; a doubled quote when `None`.
@@ -167,6 +172,30 @@ pub struct ImportOptions {
     pub threads: Option<usize>,
     /// Bytes of text that a thread parses at a time; chosen by the file's size when `None`.
     pub block_bytes: Option<usize>,
+}
+
+/// How values stand in a JSON file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonForm {
+    /// Each on a line.
+    Lines,
+    /// As the elements of one array.
+    Array,
+    /// One after the other, over several lines.
+    Spread,
+}
+
+impl JsonForm {
+    /// The form that DuckDB calls so; `Some(None)`: it is found out.
+    fn by_name(name: &str) -> Option<Option<Self>> {
+        match name.to_ascii_lowercase().as_str() {
+            "auto" => Some(None),
+            "newline_delimited" | "nd" => Some(Some(Self::Lines)),
+            "array" => Some(Some(Self::Array)),
+            "unstructured" => Some(Some(Self::Spread)),
+            _ => None,
+        }
+    }
 }
 
 /// How lines end.
@@ -377,7 +406,11 @@ impl ImportOptions {
     /// Sets the option that SQL calls `name`.
     pub fn set(&mut self, name: &str, value: &OptionValue) -> Result<()> {
         match name.to_ascii_lowercase().as_str() {
-            "format" => self.format = Some(FileFormat::by_name(value.text(name)?)?),
+            "format" => match JsonForm::by_name(value.text(name)?) {
+                Some(form) if self.format == Some(FileFormat::Json) => self.json_form = form,
+                _ => self.format = Some(FileFormat::by_name(value.text(name)?)?),
+            },
+            "array" => self.json_form = value.flag(name)?.then_some(JsonForm::Array),
             "header" | "has_header" => self.header = Some(value.flag(name)?),
             "delimiter" | "delim" | "sep" | "separator" => {
                 self.delimiter = delimiter(name, value)?;
@@ -477,7 +510,8 @@ impl ImportOptions {
             ("thousands", self.thousands.is_some(), csv),
             ("timestampformat", self.timestamp_format.is_some(), csv),
             ("encoding", self.encoding.is_some(), csv),
-            ("ignore_errors", self.ignore_errors, csv),
+            ("ignore_errors", self.ignore_errors, text),
+            ("array", self.json_form.is_some(), &[FileFormat::Json][..]),
             ("dateformat", self.date_format.is_some(), csv),
             ("quote", self.quote.is_some(), csv),
             ("escape", self.escape.is_some(), csv),
@@ -707,6 +741,7 @@ const IMPORT_OPTIONS: &[&str] = &[
     "decimal_separator",
     "thousands",
     "ignore_errors",
+    "array",
     "null_padding",
     "all_varchar",
     "sample_size",

@@ -59,9 +59,15 @@ pub fn file_table_with(
 /// [`csv_rejects`](crate::table::rejected_csv), and [`delta_scan`](crate::table::delta_scan).
 pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     let one = |name, format| -> (&'static str, Arc<dyn TableFunctionImpl>) {
-        (name, Arc::new(ReadFunction { name, format }))
+        (name, Arc::new(ReadFunction { name, format, whole: false }))
+    };
+    let whole = |name| -> (&'static str, Arc<dyn TableFunctionImpl>) {
+        (name, Arc::new(ReadFunction { name, format: FileFormat::Json, whole: true }))
     };
     let mut all = vec![
+        whole("read_json_objects"),
+        whole("read_json_objects_auto"),
+        whole("read_ndjson_objects"),
         one("read_csv", FileFormat::Csv),
         one("read_csv_auto", FileFormat::Csv),
         one("read_parquet", FileFormat::Parquet),
@@ -69,6 +75,7 @@ pub fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
         one("read_json", FileFormat::Json),
         one("read_json_auto", FileFormat::Json),
         one("read_ndjson", FileFormat::Json),
+        one("read_ndjson_auto", FileFormat::Json),
         one("read_arrow", FileFormat::Arrow),
     ];
     all.extend(listing::functions());
@@ -90,6 +97,8 @@ pub fn is_file_function(name: &str) -> bool {
 struct ReadFunction {
     name: &'static str,
     format: FileFormat,
+    /// See [`ImportOptions::whole_json`].
+    whole: bool,
 }
 
 impl TableFunctionImpl for ReadFunction {
@@ -97,7 +106,15 @@ impl TableFunctionImpl for ReadFunction {
         &self,
         args: TableFunctionArgs<'_, '_>,
     ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
-        let (paths, options) = given(self.name, self.format, args.exprs())?;
+        let (paths, mut options) = given(self.name, self.format, args.exprs())?;
+        if self.whole && (!options.types.is_empty() || options.sample_rows.is_some()) {
+            let message = format!(
+                "{} has one column, of texts: options columns and sample_size are for read_json",
+                self.name
+            );
+            return Err(Error::plan(message).into());
+        }
+        options.whole_json = self.whole;
         file_table_with(&paths, &options).map_err(DataFusionError::from)
     }
 }

@@ -15,7 +15,9 @@ use datafusion::logical_expr::{
 };
 
 use super::clock::Clock;
-use super::points::{DAY, beyond, by_their_clock, is_moment, moment, months, whole_micros};
+use super::points::{
+    DAY, beyond, by_their_clock, exact_cast, is_moment, moment, months, whole_micros,
+};
 use super::truncation::{MICROS, in_order};
 use super::zones::named_zone;
 
@@ -168,7 +170,7 @@ fn with_zone_of(returned: &DataType) -> DataType {
 }
 
 fn intervals(given: &ColumnarValue, rows: usize) -> Result<IntervalMonthDayNanoArray> {
-    let given = cast(&given.to_array(rows)?, &INTERVAL)?;
+    let given = exact_cast(&given.to_array(rows)?, &INTERVAL)?;
     Ok(given.as_primitive::<IntervalMonthDayNanoType>().clone())
 }
 
@@ -199,7 +201,7 @@ impl Shifts {
         let is_zoned =
             |values: &ArrayRef| matches!(values.data_type(), DataType::Timestamp(_, Some(_)));
         if is_zoned(points) && !is_zoned(&origins) {
-            origins = cast(&origins, points.data_type())?;
+            origins = exact_cast(&origins, points.data_type())?;
         } else if !is_zoned(points) {
             origins = by_their_clock(&origins)?.unwrap_or(origins);
         }

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::points::{micros, nanos, thousandths};
+use super::points::{micros, nanos, of_texts, thousandths};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -90,7 +90,9 @@ impl ScalarUDFImpl for Part {
             return plan_err!("{} takes one value", self.name);
         };
         let mut values = values.to_array(crate::args::rows_of(&args))?;
-        if values.data_type().is_null() || values.data_type().is_string() {
+        if values.data_type().is_string() {
+            values = of_texts(&values)?;
+        } else if values.data_type().is_null() {
             values = cast(&values, &MICROS)?;
         }
         let found: ArrayRef = match self.kind {

@@ -1,7 +1,7 @@
 //! Points in time as whole numbers.
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, PrimitiveArray};
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
     IntervalUnit, TimeUnit,
@@ -27,9 +27,7 @@ pub(super) fn micros(values: &ArrayRef) -> Result<Int64Array> {
     use DataType::{Date32, Date64, Duration, Interval, Null, Time32, Time64, Timestamp};
     match values.data_type() {
         Null => Ok(Int64Array::new_null(values.len())),
-        given if given.is_string() => {
-            micros(&cast(values, &Timestamp(TimeUnit::Microsecond, None))?)
-        }
+        given if given.is_string() => micros(&of_texts(values)?),
         Date32 => checked(&whole(values)?, |days| days.checked_mul(DAY)),
         Date64 => checked(&whole(values)?, |millis| millis.checked_mul(1_000)),
         Timestamp(TimeUnit::Nanosecond, _) => Ok(whole(values)?.unary(thousandths)),
@@ -51,6 +49,18 @@ pub(super) fn micros(values: &ArrayRef) -> Result<Int64Array> {
         }
         other => plan_err!("{other} is no point in time"),
     }
+}
+
+/// The points in time that texts say.
+pub(super) fn of_texts(texts: &ArrayRef) -> Result<ArrayRef> {
+    let to = DataType::Timestamp(TimeUnit::Microsecond, None);
+    exact_cast(&prepared(texts, &to, false)?, &to)
+}
+
+/// A cast that fails for values which are none of the type; the plain one makes them NULL.
+pub(super) fn exact_cast(values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    Ok(cast_with_options(values, to, &options)?)
 }
 
 /// The same as [`micros`], but nanoseconds are cut off of points in time, too: none comes later.

@@ -5,17 +5,21 @@
 //! | `INSERT *` | `INSERT ROW`, which the parser knows from BigQuery |
 //! | `UPDATE SET *` | `UPDATE SET ROW = *`; the dialect reads this `*` |
 //! | `DO NOTHING` | one of these two for no row: `WHERE FALSE` |
+//! | `ERROR 'text'`, `ERROR` | one of these two with no condition: `WHERE 'text'`, `WHERE NULL` |
+//! | `USING (a, b)` in place of `ON` | `ON ROW(a, b)`, which is no condition otherwise |
 
 use datafusion::sql::sqlparser::ast::{
-    Assignment, Expr, MergeAction, MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, Value,
-    ValueWithSpan,
+    Assignment, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, MergeAction,
+    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, Value, ValueWithSpan,
 };
 
 /// What an action does that names no columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WholeRow {
     /// DO NOTHING.
     Nothing,
+    /// ERROR, which may have a text.
+    Fail(Option<String>),
     /// Each column of the source goes to the column of the target that has its name.
     All,
 }
@@ -49,12 +53,29 @@ impl WholeRow {
     }
 
     fn for_rows(condition: Option<&Expr>) -> Option<Self> {
-        match condition {
-            None => Some(Self::All),
-            Some(Expr::Value(ValueWithSpan { value: Value::Boolean(false), .. })) => {
-                Some(Self::Nothing)
-            }
-            Some(_) => None,
+        let Some(condition) = condition else { return Some(Self::All) };
+        let Expr::Value(ValueWithSpan { value, .. }) = condition else { return None };
+        match value {
+            Value::Boolean(false) => Some(Self::Nothing),
+            Value::Null => Some(Self::Fail(None)),
+            Value::SingleQuotedString(text) => Some(Self::Fail(Some(text.clone()))),
+            _ => None,
         }
     }
+}
+
+/// The columns of `USING (...)`; `None` of a condition.
+pub fn keys(on: &Expr) -> Option<Vec<&Ident>> {
+    let Expr::Function(call) = on else { return None };
+    let [name] = call.name.0.as_slice() else { return None };
+    let name = name.as_ident()?;
+    let FunctionArguments::List(list) = &call.args else { return None };
+    if name.quote_style.is_some() || !name.value.eq_ignore_ascii_case("row") {
+        return None;
+    }
+    let column = |arg| match arg {
+        &FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(ref column))) => Some(column),
+        _ => None,
+    };
+    list.args.iter().map(column).collect()
 }

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 
 use crate::ast::build;
-use crate::ast::walk::walk_mut;
+use crate::ast::walk::{rewrite_own_exprs, walk_mut};
 use crate::bind::lookahead::Lookahead;
 
 /// Writes the values of computed bounds in their places.
@@ -100,6 +100,16 @@ fn is_written(by: &Expr) -> bool {
 
 fn value(planner: &dyn Lookahead, by: &Expr) -> Result<Expr> {
     let refused = |why: String| Error::plan(format!("the bound {by} of a frame {why}"));
+    let mut names_column = false;
+    rewrite_own_exprs(&mut by.clone(), &mut |part| {
+        names_column |= matches!(part, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    });
+    if names_column {
+        return Err(Error::unsupported(format!(
+            "the bound {by} of a frame, which differs from row to row; join the table with itself, \
+             on the rows that are in the frame of each"
+        )));
+    }
     let query = build::select(vec![build::item(by.clone(), "bound")], Vec::new(), None)?;
     let values = planner.constants(build::statement(query, None));
     let values = values.map_err(|error| refused(format!("is computed once: {error}")))?;

@@ -13,9 +13,11 @@
 //! |---|---|
 //! | `PIVOT t ON s USING sum(x)` | [`pivot`]: `sum(x) FILTER (WHERE s = 'a') AS a` for each value |
 //! | `UNPIVOT t ON a, b` | [`unpivot`]: `unnest(['a', 'b'])` and `unnest([a, b])` |
+//! | `SELECT t FROM t` | [`row_structs`]: `named_struct('a', t.a, 'b', t.b) AS t` |
 //! | `SELECT st.*` of a STRUCT | [`struct_stars`]: `SELECT st.a AS a, st.b AS b` |
 //! | `array(SELECT i FROM u)` | [`array_queries`]: a subquery of `array_agg(i)` |
 //! | `x.upper()` | [`method_calls`]: `upper(x)` |
+//! | `FROM query('SELECT 1')` | [`named_queries`]: `FROM (SELECT 1)` |
 //! | `a POSITIONAL JOIN b` | [`positional`]: a FULL JOIN by the numbers of rows |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`using_joins`]: `ON`, `k` from the side that has it |
 //! | `ROWS $1 PRECEDING` | [`frame_bounds`]: `ROWS 2 PRECEDING`, by the value of the parameter |
@@ -36,10 +38,12 @@ pub(crate) mod joined_names;
 pub mod lookahead;
 pub mod macros;
 pub(crate) mod method_calls;
+pub(crate) mod named_queries;
 pub(crate) mod pivot;
 pub mod pivots;
 pub(crate) mod positional;
 pub(crate) mod reused_aliases;
+pub(crate) mod row_structs;
 pub(crate) mod rowids;
 pub(crate) mod scopes;
 pub mod sequences;

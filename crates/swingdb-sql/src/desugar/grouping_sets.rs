@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 
 use crate::ast::build::is_named;
+use crate::ast::walk::rewrite_own_exprs;
 use crate::text::grouping_sets::INNER;
 
 /// Sets that one GROUP BY may have.
@@ -23,6 +24,7 @@ type Set = Vec<Expr>;
 
 /// Writes out the sets of a SELECT, unless the engine knows them as they are.
 pub(crate) fn rewrite(select: &mut Select) -> Result<()> {
+    fill_calls(select)?;
     let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else { return Ok(()) };
     let count = keys.iter().fold(1_usize, |count, key| count.saturating_mul(sets_in(key)));
     if count > MAX_SETS {
@@ -52,6 +54,47 @@ pub(crate) fn rewrite(select: &mut Select) -> Result<()> {
         (_, last) => vec![Expr::GroupingSets(sets.into_iter().chain(last).collect())],
     };
     Ok(())
+}
+
+/// `GROUPING_ID()` and `GROUPING()` without columns tell of all keys.
+fn fill_calls(select: &mut Select) -> Result<()> {
+    let is_grouped =
+        matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if !keys.is_empty());
+    let mut is_there = false;
+    if is_grouped {
+        for_grouped(select, &mut |expr| {
+            is_there |= matches!(expr, Expr::Function(call) if tells_of_all(call));
+        });
+    }
+    let GroupByExpr::Expressions(keys, _) = &select.group_by else { return Ok(()) };
+    if !is_there {
+        return Ok(());
+    }
+    let sets = keys.iter().map(sets_of).collect::<Result<Vec<_>>>()?;
+    let all = numbered(sets.into_iter().flatten().flatten().collect(), &select.projection);
+    let args = all.into_iter().map(|key| FunctionArg::Unnamed(FunctionArgExpr::Expr(key)));
+    let args = args.collect::<Vec<_>>();
+    for_grouped(select, &mut |expr| {
+        if let Expr::Function(call) = expr
+            && tells_of_all(call)
+            && let FunctionArguments::List(list) = &mut call.args
+        {
+            list.args.clone_from(&args);
+        }
+    });
+    Ok(())
+}
+
+/// The expressions that are computed of groups.
+fn for_grouped(select: &mut Select, change: &mut dyn FnMut(&mut Expr)) {
+    rewrite_own_exprs(&mut select.projection, change);
+    rewrite_own_exprs(&mut select.having, change);
+    rewrite_own_exprs(&mut select.qualify, change);
+}
+
+fn tells_of_all(call: &Function) -> bool {
+    let is_empty = matches!(&call.args, FunctionArguments::List(list) if list.args.is_empty());
+    is_empty && ["grouping", "grouping_id"].iter().any(|name| is_named(&call.name, name))
 }
 
 /// How many sets a key stands for; at least one of each that it is written with.

@@ -47,6 +47,7 @@
 //! | `(SELECT x FROM unnest(t.l) u(x))` | [`correlated_lists`]: `FROM (SELECT unnest(t.l) ...)` |
 //! | `(a + 1, b)` | a STRUCT literal; the engine takes it where a column comes first |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
+//! | `SELECT ... LIMIT 40%` | [`limit_percent`]: a query around it, with `row_number()` |
 //! | `sum(x) OVER (w ORDER BY x)` | [`windows`]: with the PARTITION BY of the window `w` |
 //!
 //! What is refused here is what the engine would otherwise take for something else without a word.
@@ -62,6 +63,7 @@ pub(crate) mod intervals;
 pub(crate) mod joins;
 pub(crate) mod json_rows;
 pub(crate) mod json_transform;
+pub(crate) mod limit_percent;
 pub(crate) mod members;
 pub(crate) mod order_by_all;
 pub(crate) mod quantified;
@@ -121,6 +123,8 @@ impl VisitorMut for Rewriter<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let shared = limit_percent::rewrite(query);
+        self.keep(shared)?;
         self.relations.enter(query);
         recursive_unions::settle(query);
         let relations = &*self.relations;

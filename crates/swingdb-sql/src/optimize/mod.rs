@@ -5,6 +5,7 @@ pub(crate) mod aggregate_rewrite;
 pub(crate) mod asof_filters;
 pub(crate) mod conditions_down;
 pub(crate) mod cross_joins;
+pub(crate) mod empty_sorts;
 pub(crate) mod equal_keys;
 pub(crate) mod estimate;
 pub(crate) mod functional_dependencies;

@@ -12,14 +12,16 @@
 //! | `[1, 2, ]`, `f(a, )`, `VALUES (1), ` | `[1, 2]`, `f(a)`, `VALUES (1)` |
 //! | `TIMESTAMP_S '2024-01-01'` | `'2024-01-01'::TIMESTAMP_S`; `TIMESTAMP_MS` and so on, too |
 //! | `a ASOF JOIN b ON c` | [`asof`]: `a ASOF JOIN b MATCH_CONDITION (*) ON c` |
+//! | `LIMIT 40%` | [`limit_percent`]: `LIMIT #percent(40)` |
 //! | `sum(x) FILTER (a)` | [`filter_clause`]: `sum(x) FILTER (WHERE a)` |
 
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use swingdb_common::error::Result;
 
 use crate::text::tokens::Pass;
 use crate::text::{
-    asof, comprehensions, filter_clause, from_first, grouping_sets, pivot, postgres,
+    asof, comprehensions, filter_clause, from_first, grouping_sets, limit_percent, pivot, postgres,
     relation_statements, star_patterns, using_sample,
 };
 
@@ -31,6 +33,7 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWith
     comprehensions::rewrite(&mut pass);
     star_patterns::rewrite(&mut pass);
     using_sample::rewrite(&mut pass);
+    limit_percent::rewrite(&mut pass);
     pivot::rewrite(&mut pass);
     from_first::rewrite(&mut pass);
     filter_clause::rewrite(&mut pass);
@@ -96,19 +99,39 @@ const BEFORE_ROWS: [&str; 19] = [
 ];
 
 /// What is known of brackets that are open.
+#[derive(Default)]
 struct Brackets {
     /// Whether a comma behind the only element of them says nothing.
     is_list: bool,
     commas: usize,
+    /// Whether the keys of GROUP BY, ORDER BY or PARTITION BY come here.
+    are_keys: bool,
+}
+
+/// Whether a word is the BY behind which keys come.
+fn is_before_keys(before: Option<&Token>, word: &Word) -> bool {
+    let Some(Token::Word(before)) = before else { return false };
+    word.quote_style.is_none()
+        && word.keyword == Keyword::BY
+        && before.quote_style.is_none()
+        && matches!(before.keyword, Keyword::GROUP | Keyword::ORDER | Keyword::PARTITION)
+}
+
+/// Whether a word begins what comes behind keys.
+fn is_behind_keys(word: &Word) -> bool {
+    use Keyword::{EXCEPT, HAVING, INTERSECT, LIMIT, ORDER, QUALIFY, UNION, WINDOW};
+    word.quote_style.is_none()
+        && [EXCEPT, HAVING, INTERSECT, LIMIT, ORDER, QUALIFY, UNION, WINDOW].contains(&word.keyword)
 }
 
 /// `[1, 2, ]`: a comma behind the last element of a list says nothing, nor does one behind the last
-/// column of a table, the last row of VALUES, the last argument.
+/// column of a table, the last row of VALUES, the last argument, the last key of GROUP BY.
 fn without_last_commas(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut before: Option<Token> = None;
     let mut comma = None;
     let mut open: Vec<Brackets> = Vec::new();
+    let mut outside = Brackets::default();
     for token in tokens {
         match &token.token {
             Token::Whitespace(_) => {}
@@ -126,6 +149,13 @@ fn without_last_commas(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                         open.last().is_some_and(|last| last.is_list || last.commas > 1)
                     }
                     Token::SemiColon | Token::EOF => open.is_empty(),
+                    Token::Word(word) => {
+                        let place = open.last_mut().unwrap_or(&mut outside);
+                        let ends = place.are_keys && is_behind_keys(word);
+                        place.are_keys = is_before_keys(before.as_ref(), word)
+                            || place.are_keys && !is_behind_keys(word);
+                        ends
+                    }
                     _ => false,
                 };
                 if let Some(at) = comma.take()
@@ -136,7 +166,7 @@ fn without_last_commas(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 match other {
                     Token::LBracket | Token::LBrace | Token::LParen => {
                         let is_list = *other != Token::LParen || is_before_list(before.as_ref());
-                        open.push(Brackets { is_list, commas: 0 });
+                        open.push(Brackets { is_list, ..Brackets::default() });
                     }
                     Token::RBracket | Token::RBrace | Token::RParen => drop(open.pop()),
                     _ => {}
@@ -185,6 +215,12 @@ pub(crate) mod tests {
             "INSERT INTO t (a) VALUES (1), (2)"
         );
         assert_eq!(parsed("CREATE TABLE t (a INT, );"), "CREATE TABLE t (a INT)");
+        assert_eq!(
+            parsed("SELECT a FROM t GROUP BY a, ORDER BY a, LIMIT 1"),
+            "SELECT a FROM t GROUP BY a ORDER BY a LIMIT 1"
+        );
+        let columns = "CREATE TABLE t (a INT, having INT)";
+        assert_eq!(parsed(columns), columns);
         for wrong in ["SELECT [,]", "SELECT [1,,]", "SELECT (1,)", "SELECT f(,)"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

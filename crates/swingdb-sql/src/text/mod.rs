@@ -26,6 +26,7 @@ pub(crate) mod frame_exclude;
 pub(crate) mod from_first;
 pub(crate) mod grouping_sets;
 pub(crate) mod json_arrows;
+pub(crate) mod limit_percent;
 pub(crate) mod macros;
 pub mod parameters;
 pub mod parser;

@@ -136,6 +136,17 @@ pub fn parse_query(sql: &str) -> Result<Statement> {
     }
 }
 
+/// Parses a text that is to be one query, and nothing else.
+pub(crate) fn parse_only_query(sql: &str) -> Result<Statement> {
+    let mut parsed = parse(sql)?;
+    match (parsed.pop_front(), parsed.is_empty()) {
+        (Some(Parsed::Sql(statement)), true) if matches!(*statement, Statement::Query(_)) => {
+            Ok(*statement)
+        }
+        _ => Err(Error::plan(format!("{sql:?} is not one query"))),
+    }
+}
+
 /// Parses the text of an expression.
 pub fn parse_expression(sql: &str) -> Result<Expr> {
     let tokens = tokens(sql)?;

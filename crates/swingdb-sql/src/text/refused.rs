@@ -11,14 +11,15 @@ use swingdb_common::error::Error;
 /// First word of a statement, and what to do instead.
 const HINTS: &[(&str, &str)] = &[
     ("call", "write SELECT * FROM function(...)"),
+    ("force checkpoint", "write CHECKPOINT; it waits for no reader"),
     (
         "checkpoint",
         "write CHECKPOINT alone, for the session's own database, or CHECKPOINT TO 'directory'",
     ),
     (
         "create secret",
-        "there are no object stores; copy the file first, or let a program write to a pipe: \
-         program | swingdb import - --into DATABASE.TABLE",
+        "the program swingdb-remote reads s3:// and gs:// with the keys in its environment \
+         (AWS_ACCESS_KEY_ID and the like)",
     ),
     ("create trigger", "there are no triggers"),
     ("create type", "write CREATE TYPE name AS ENUM ('a', ...), or AS the type that it stands for"),
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn statements_of_others() {
         assert!(message("CREATE TYPE pair AS (a INT, b INT)").contains("AS ENUM"));
-        assert!(message("CREATE SECRET s (TYPE S3)").contains("no object stores"));
+        assert!(message("CREATE SECRET s (TYPE S3)").contains("AWS_ACCESS_KEY_ID"));
         assert!(message("KILL 5").ends_with("KILL 5 ..."));
     }
 

@@ -11,14 +11,18 @@
 //! | `INSERT INTO t (VALUES ...)` | `INSERT INTO t VALUES ...` |
 //! | `MERGE ... WHEN MATCHED THEN DO NOTHING` | `... THEN UPDATE SET ROW = * WHERE FALSE` |
 //! | `MERGE ... WHEN NOT MATCHED THEN DO NOTHING` | `... THEN INSERT ROW WHERE FALSE` |
-//! | `MERGE ... THEN UPDATE SET *`, `UPDATE BY NAME` | `... THEN UPDATE SET ROW = *` |
-//! | `MERGE ... THEN INSERT *`, `INSERT BY NAME` | `... THEN INSERT ROW` |
+//! | `MERGE ... THEN UPDATE SET *`, `UPDATE BY NAME`, `UPDATE` | `... THEN UPDATE SET ROW = *` |
+//! | `MERGE ... THEN INSERT *`, `INSERT BY NAME`, `INSERT` | `... THEN INSERT ROW` |
+//! | `MERGE ... WHEN MATCHED THEN ERROR 'x'` | `... THEN UPDATE SET ROW = * WHERE 'x'` |
+//! | `MERGE ... WHEN NOT MATCHED THEN ERROR` | `... THEN INSERT ROW WHERE NULL` |
+//! | `MERGE INTO t USING s USING (a)` | `MERGE INTO t USING s ON ROW(a)` |
 //! | `ALTER VIEW v RENAME TO w` | `ALTER TABLE v RENAME TO w` |
 //! | `COMMENT ON MACRO f IS ...` | `COMMENT ON FUNCTION f IS ...` |
 //! | `TABLE t` as a query, `ABORT` | `FROM t`, `ROLLBACK` |
 //! | `read_csv('a.csv', delim = ';')` | `read_csv('a.csv', 'delim', ';')` |
 //! | `WITH a AS MATERIALIZED (...)` | `WITH a AS (...)` |
-//! | `1_000` | `1000` |
+//! | `EXPLAIN (FORMAT json)`, `FORMAT text` | `EXPLAIN (FORMAT pgjson)`, `indent` |
+//! | `1_000`, `0x1F`, `0o17`, `0b101` | `1000`, `31`, `15`, `5` |
 //! | `json -> 'key'`, `json -> 0` | `json #> 'key'`, which is no lambda |
 //!
 //! The parser has a node for each form on the right. The dialect reads the `*` of INSERT and MERGE
@@ -46,7 +50,7 @@ pub(crate) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     pass.finish()
 }
 
-/// Takes the underscores out of numbers.
+/// Takes the underscores out of numbers, and writes those of other bases with ten digits.
 fn numbers(pass: &mut Pass) {
     for TokenWithSpan { token, .. } in pass.parts().0 {
         if let Token::Number(digits, _) = token
@@ -55,6 +59,47 @@ fn numbers(pass: &mut Pass) {
             digits.retain(|c| c != '_');
         }
     }
+    let mut word = 0;
+    while word < pass.len() {
+        if let Some((digits, count)) = in_base(pass, word) {
+            pass.replace(word, count, vec![Token::Number(digits, false)]);
+        }
+        word += 1;
+    }
+}
+
+/// The digits of a number like `0x1F` or `0b101`, and the words that the tokenizer makes of it:
+/// bytes, or a zero and a name right behind it.
+fn in_base(pass: &Pass, word: usize) -> Option<(String, usize)> {
+    let first = pass.with_span(word)?;
+    let (base, digits, count) = match &first.token {
+        // `x'1F'` are bytes, and one character longer.
+        Token::HexStringLiteral(digits) => {
+            let length = first.span.end.column.checked_sub(first.span.start.column)?;
+            let is_number = length == digits.len() as u64 + 2;
+            (16, is_number.then_some(digits.as_str())?, 1)
+        }
+        Token::Number(zero, false) if zero == "0" => {
+            let behind = pass.with_span(word + 1)?;
+            let Token::Word(Word { value, quote_style: None, .. }) = &behind.token else {
+                return None;
+            };
+            let base = match value.chars().next()? {
+                'x' | 'X' => 16,
+                'o' | 'O' => 8,
+                'b' | 'B' => 2,
+                _ => return None,
+            };
+            (base, (behind.span.start == first.span.end).then_some(&value[1..])?, 2)
+        }
+        _ => return None,
+    };
+    let digits = digits.replace('_', "");
+    let is_digit = |c: char| c.is_digit(base);
+    match !digits.is_empty() && digits.chars().all(is_digit) {
+        true => Some((u128::from_str_radix(&digits, base).ok()?.to_string(), count)),
+        false => None,
+    }
 }
 
 /// The words a statement begins with.
@@ -62,6 +107,9 @@ fn beginning(pass: &mut Pass, word: usize) {
     if pass.keyword(word) == Some(Keyword::ALTER) {
         view_rename(pass, word + 1);
         return;
+    }
+    if pass.keyword(word) == Some(Keyword::EXPLAIN) {
+        explain_format(pass, word + 1);
     }
     if pass.is_word(word, "COMMENT") && pass.is_word(word + 2, "MACRO") {
         pass.set(word + 2, Token::make_keyword("FUNCTION"));
@@ -171,7 +219,10 @@ fn statements(pass: &mut Pass) {
         file_options(pass, word);
         materialized(pass, word);
         match pass.keyword(word) {
-            Some(Keyword::MERGE) => in_merge = true,
+            Some(Keyword::MERGE) => {
+                in_merge = true;
+                merge_keys(pass, word);
+            }
             Some(Keyword::INSERT) => insert_target(pass, word),
             Some(Keyword::REPLACE) if pass.is_word(word + 1, "INTO") => insert_target(pass, word),
             Some(Keyword::TABLE) if is_query(pass, word) => {
@@ -371,28 +422,72 @@ fn mark_untyped(pass: &mut Pass, names: Vec<usize>) {
     }
 }
 
+/// `EXPLAIN (FORMAT json)`, by the engine's name of the format.
+fn explain_format(pass: &mut Pass, word: usize) {
+    let is_option = |token: Option<&Token>| match token {
+        Some(Token::Word(word)) => {
+            let options = ["ANALYZE", "VERBOSE", "FORMAT", "JSON", "TEXT", "TRUE", "FALSE"];
+            options.iter().any(|option| word.value.eq_ignore_ascii_case(option))
+        }
+        Some(Token::LParen | Token::Comma) => true,
+        _ => false,
+    };
+    let mut at = word;
+    while is_option(pass.token(at)) {
+        if pass.is_word(at, "FORMAT") && pass.is_word(at + 1, "JSON") {
+            pass.set(at + 1, Token::make_word("pgjson", None));
+        } else if pass.is_word(at, "FORMAT") && pass.is_word(at + 1, "TEXT") {
+            pass.set(at + 1, Token::make_word("indent", None));
+        }
+        at += 1;
+    }
+}
+
+/// `USING (a, b)` where the condition of a MERGE stands: behind the USING of its source.
+fn merge_keys(pass: &mut Pass, word: usize) {
+    let is_condition = |at: &usize| {
+        matches!(pass.keyword(*at), Some(Keyword::USING | Keyword::ON | Keyword::WHEN))
+    };
+    let Some(at) = pass.words_after(word).filter(is_condition).nth(1) else { return };
+    if pass.keyword(at) == Some(Keyword::USING) && pass.token(at + 1) == Some(&Token::LParen) {
+        pass.replace(at, 1, vec![Token::make_keyword("ON"), Token::make_keyword("ROW")]);
+    }
+}
+
 fn merge_action(pass: &mut Pass, word: usize, matched: bool) {
     let nothing = pass.is_word(word, "DO") && pass.is_word(word + 1, "NOTHING");
+    let error = pass.is_word(word, "ERROR");
+    let text = pass.token(word + 1).filter(|t| matches!(t, Token::SingleQuotedString(_))).cloned();
+    // Behind an action without columns the next clause begins, or the statement ends.
+    let is_bare = match pass.token(word + 1) {
+        None | Some(Token::SemiColon | Token::RParen | Token::EOF) => true,
+        _ => matches!(pass.keyword(word + 1), Some(Keyword::WHEN | Keyword::RETURNING)),
+    };
     let star = |at: usize| pass.token(at) == Some(&Token::Mul);
     let by_name = pass.is_word(word + 1, "BY") && pass.is_word(word + 2, "NAME");
-    let update_all = pass.is_word(word, "UPDATE")
-        && (by_name || pass.is_word(word + 1, "SET") && star(word + 2));
+    let updates = pass.is_word(word, "UPDATE");
+    let update_all =
+        updates && (is_bare || by_name || pass.is_word(word + 1, "SET") && star(word + 2));
     let inserts = pass.is_word(word, "INSERT");
     let words = match (nothing, update_all) {
         (true, _) => 2,
+        _ if error => 1 + usize::from(text.is_some()),
+        _ if is_bare && (updates || inserts) => 1,
         (_, true) => 3,
         _ if inserts && by_name => 3 + usize::from(star(word + 3)),
         _ if inserts && star(word + 1) => 2,
         _ => return,
     };
-    let [update, set, insert, row, filter, no] =
-        ["UPDATE", "SET", "INSERT", "ROW", "WHERE", "FALSE"].map(Token::make_keyword);
-    let mut action = match update_all || nothing && matched {
+    let [update, set, insert, row, filter] =
+        ["UPDATE", "SET", "INSERT", "ROW", "WHERE"].map(Token::make_keyword);
+    let mut action = match update_all || (nothing || error) && matched {
         true => vec![update, set, row, Token::Eq, Token::Mul],
         false => vec![insert, row],
     };
     if nothing {
-        action.extend([filter, no]);
+        action.extend([filter, Token::make_keyword("FALSE")]);
+    } else if error {
+        action.extend([filter, text.unwrap_or(Token::make_keyword("NULL"))]);
     }
     pass.replace(word, words, action);
 }
@@ -519,12 +614,36 @@ mod tests {
             ("NOT MATCHED THEN INSERT *", "NOT MATCHED THEN INSERT ROW"),
             ("NOT MATCHED THEN INSERT BY NAME", "NOT MATCHED THEN INSERT ROW"),
             ("NOT MATCHED THEN INSERT BY NAME *", "NOT MATCHED THEN INSERT ROW"),
+            ("MATCHED THEN UPDATE", "MATCHED THEN UPDATE SET ROW = *"),
+            ("NOT MATCHED THEN INSERT", "NOT MATCHED THEN INSERT ROW"),
+            ("MATCHED THEN ERROR 'no'", "MATCHED THEN UPDATE SET ROW = * WHERE 'no'"),
+            ("NOT MATCHED THEN ERROR", "NOT MATCHED THEN INSERT ROW WHERE NULL"),
             ("MATCHED THEN UPDATE SET row = 1", "MATCHED THEN UPDATE SET row = 1"),
         ] {
             let expected = format!("{into} {expected}");
             assert_eq!(rewritten(&format!("{into} {given}")), expected);
             assert_eq!(rewritten(&expected), expected);
         }
+    }
+
+    #[test]
+    fn keys_of_merge() {
+        assert_eq!(
+            rewritten(
+                "MERGE INTO t USING (SELECT a FROM b JOIN c USING (a)) AS s USING (a, d) \
+                 WHEN MATCHED THEN DELETE"
+            ),
+            "MERGE INTO t USING (SELECT a FROM b JOIN c USING(a)) AS s ON ROW(a, d) \
+             WHEN MATCHED THEN DELETE"
+        );
+    }
+
+    #[test]
+    fn numbers_of_other_bases() {
+        assert_eq!(
+            rewritten("SELECT 0x1F, 0b1_01, 0o17, 0XfF, x'1F', 0 b, 0b12, 0o8"),
+            "SELECT 31, 5, 15, 255, X'1F', 0 AS b, 0 AS b12, 0 AS o8"
+        );
     }
 
     /// What stands for whole rows in MERGE, and for the columns of INSERT, is no expression.

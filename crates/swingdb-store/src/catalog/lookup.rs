@@ -5,7 +5,7 @@ use std::sync::Arc;
 use swingdb_common::error::Result;
 
 use crate::catalog::macros::{Macro, MacroKind};
-use crate::catalog::notes::{Commented, Index};
+use crate::catalog::notes::{Commented, Index, view_column};
 use crate::catalog::schema::View;
 use crate::catalog::sequences::Sequence;
 use crate::catalog::state::Catalog;
@@ -74,6 +74,21 @@ impl Catalog {
     /// The comment on an object that is no table.
     pub fn comment(&self, schema: &str, on: Commented, name: &str) -> Option<Arc<str>> {
         self.schemas.get(schema)?.comments.get(&(on, Arc::from(name))).cloned()
+    }
+
+    /// The comments on a view, and on its columns, each with the column's name.
+    pub fn comments_of_view(&self, schema: &str, view: &str) -> Vec<(Option<String>, Arc<str>)> {
+        let begin = view_column(view, "");
+        let comments = self.schemas.get(schema).into_iter().flat_map(|schema| &schema.comments);
+        let of_view = comments.filter_map(|((on, name), text)| match on {
+            Commented::View if **name == *view => Some((None, Arc::clone(text))),
+            Commented::ViewColumn => {
+                let column = name.strip_prefix(begin.as_str())?;
+                Some((Some(column.to_owned()), Arc::clone(text)))
+            }
+            _ => None,
+        });
+        of_view.collect()
     }
 
     /// The table that has an index of this name, and the index's place among its indexes.

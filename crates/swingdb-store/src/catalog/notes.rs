@@ -251,10 +251,22 @@ pub enum Commented {
     TableMacro,
     /// A sequence.
     Sequence,
+    /// A column of a view; [`view_column`] makes its name.
+    ViewColumn,
 }
 
-const COMMENTED: [Commented; 4] =
-    [Commented::View, Commented::Macro, Commented::TableMacro, Commented::Sequence];
+const COMMENTED: [Commented; 5] = [
+    Commented::View,
+    Commented::Macro,
+    Commented::TableMacro,
+    Commented::Sequence,
+    Commented::ViewColumn,
+];
+
+/// The name under which a comment on a column of a view is kept; those of a view begin alike.
+pub fn view_column(view: &str, column: &str) -> String {
+    format!("{}:{view}.{column}", view.len())
+}
 
 /// Comments on what a schema has beside tables.
 pub(crate) type Comments = BTreeMap<(Commented, Arc<str>), Arc<str>>;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use swingdb_common::error::Result;
 
 use crate::catalog::macros::{Macro, MacroKind};
-use crate::catalog::notes::{Commented, Comments, RootNotes};
+use crate::catalog::notes::{Commented, Comments, RootNotes, view_column};
 use crate::catalog::rules::References;
 use crate::catalog::sequences::Sequence;
 use crate::catalog::table_list::TableList;
@@ -81,9 +81,16 @@ impl SchemaNode {
         })
     }
 
-    /// Forgets the comment on an object that is dropped or replaced.
+    /// Forgets the comment on an object that is dropped or replaced; of a view also those on its
+    /// columns.
     pub fn forget_comment(&mut self, on: Commented, name: &str) {
         self.comments.remove(&(on, Arc::from(name)));
+        if on == Commented::View {
+            let columns = view_column(name, "");
+            self.comments.retain(|(on, name), _| {
+                *on != Commented::ViewColumn || !name.starts_with(&columns)
+            });
+        }
     }
 
     /// What the sections of the root record say of it.

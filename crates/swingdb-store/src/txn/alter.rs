@@ -384,6 +384,7 @@ impl WriteTxn {
             return Ok(false);
         }
         self.change_schema(schema, |node| {
+            node.forget_comment(Commented::View, &view.name);
             node.views.insert(Arc::from(view.name.as_str()), Arc::new(view));
         });
         Ok(true)

@@ -11,6 +11,7 @@
 //! What names mean does not depend on it.
 
 pub(crate) mod added_functions;
+pub(crate) mod duckdb_settings;
 pub(crate) mod given;
 pub mod plain_rows;
 pub(crate) mod plan_cache;

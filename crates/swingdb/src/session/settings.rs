@@ -30,6 +30,7 @@ use swingdb_sql::options::limits::{Limits, parse_timeout};
 use swingdb_sql::options::shown;
 
 use crate::session::Session;
+use crate::session::duckdb_settings;
 use crate::session::result::QueryResult;
 
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
@@ -245,6 +246,9 @@ fn assign_option(
 ) -> Result<()> {
     let known = engine::base_state()?.config().options().entries();
     let Some(entry) = known.iter().find(|entry| entry.key == key) else {
+        if let Some(done) = duckdb_settings::set(name, value) {
+            return done;
+        }
         let names = OWN.iter().copied().chain(known.iter().map(|entry| entry.key.as_str()));
         return Err(Error::not_found(ObjectKind::Setting, name, names));
     };

@@ -14,13 +14,14 @@ pub(crate) mod templates;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, Ident, Value, ValueWithSpan, VisitMut, VisitorMut,
+    BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, Ident, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use swingdb_common::error::{Error, Result};
 use swingdb_functions::nested::structs::NAMED;
 use swingdb_functions::text::captures;
 
+use crate::ast::build;
 use crate::ast::build::call;
 use crate::ast::walk::walk_mut;
 use crate::bind::functions::template::{Known, instantiate};
@@ -105,7 +106,7 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
             "{name}: there is no UNION type; a STRUCT with a field for each kind of value does"
         )));
     }
-    if let Some(new) = mode_within(&name, function) {
+    if let Some(new) = mode_within(&name, function).or_else(|| quantile_within(&name, function)) {
         return Ok(Some(new));
     }
     if name == "struct_pack" && !(known.any)(&name) {
@@ -192,6 +193,38 @@ fn mode_within(name: &str, function: &Function) -> Option<Expr> {
     let mut list = list.clone();
     list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(key.expr.clone()))];
     list.clauses = vec![FunctionArgumentClause::OrderBy(std::mem::take(&mut call.within_group))];
+    call.args = FunctionArguments::List(list);
+    Some(Expr::Function(call))
+}
+
+/// `percentile_cont(0.9) WITHIN GROUP (ORDER BY x) OVER (...)` is `quantile_cont(x, 0.9) OVER
+/// (...)`: the engine does not take both clauses.
+fn quantile_within(name: &str, function: &Function) -> Option<Expr> {
+    let to = match name {
+        "percentile_cont" => "quantile_cont",
+        "percentile_disc" => "quantile_disc",
+        _ => return None,
+    };
+    let (Some(_), [key]) = (&function.over, function.within_group.as_slice()) else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(fraction))] = list.args.as_slice() else {
+        return None;
+    };
+    let fraction = match (key.options.asc, to) {
+        (Some(false), "quantile_cont") => {
+            let one = Expr::Value(Value::Number("1".into(), false).with_empty_span());
+            build::binary(one, BinaryOperator::Minus, Expr::Nested(Box::new(fraction.clone())))
+        }
+        // The greatest value that is not above a share of the rows is another one from that side.
+        (Some(false), _) => return None,
+        _ => fraction.clone(),
+    };
+    let mut call = function.clone();
+    call.name = vec![Ident::new(to)].into();
+    call.within_group = Vec::new();
+    let args = [key.expr.clone(), fraction].map(FunctionArgExpr::Expr);
+    let mut list = list.clone();
+    list.args = args.map(FunctionArg::Unnamed).to_vec();
     call.args = FunctionArguments::List(list);
     Some(Expr::Function(call))
 }

@@ -39,6 +39,7 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["any_value"], 1, "first_value($1) FILTER (WHERE $1 IS NOT NULL)"),
     (&["last"], 1, "last_value($1)"),
     (&["list"], 1, "array_agg($1)"),
+    (&["count_star"], 0, "count(1)"),
     (&["count_if", "countif"], 1, "count(CASE WHEN $1 THEN 1 END)"),
     (&["group_concat", "listagg", "string_agg"], 1, "string_agg($1, ',')"),
     (&["group_concat", "listagg"], 2, "string_agg($1, $2)"),
@@ -64,6 +65,7 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["monthname"], 1, "strftime(CAST($1 AS TIMESTAMP), '%B')"),
     (&["dayname"], 1, "strftime(CAST($1 AS TIMESTAMP), '%A')"),
     (&["last_day"], 1, LAST_DAY),
+    (&["ago"], 1, "now() - $1"),
     (&["date_add", "add"], 2, "$1 + $2"),
     (&["make_timestamp"], 6, "timestamp_of_parts($1, $2, $3, $4, $5, $6)"),
     (&["make_timestamptz"], 6, ZONED),
@@ -138,6 +140,7 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["regexp_split_to_table"], 2, "unnest(regexp_split_to_array($1, $2))"),
     (&["map"], 2, "map_of_lists($1, $2)"),
     (&["map_contains"], 2, "array_has(map_keys($1), $2)"),
+    (&["map_contains_value"], 2, "array_has(map_values($1), $2)"),
     (&["list_sort", "array_sort"], 1, SORT),
     (&["list_sort", "array_sort"], 2, SORT_IN),
     (&["list_reverse_sort", "array_reverse_sort"], 1, "array_sort($1, 'DESC', 'NULLS LAST')"),
@@ -155,8 +158,11 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["variance"], 1, "var_samp($1)"),
     (&["approx_count_distinct"], 1, "approx_distinct($1)"),
     (&["gen_random_uuid"], 0, "uuid()"),
+    (&["uuid_extract_version"], 1, UUID_VERSION),
     (&["current_schema"], 0, "'main'"),
+    (&["current_schemas"], 1, "CASE WHEN $1 THEN ['pg_catalog', 'main'] ELSE ['main'] END"),
     (&["current_database"], 0, "'swingdb'"),
+    (&["pg_typeof"], 1, "lower(typeof($1))"),
     (&["pg_get_userbyid"], 1, "CASE WHEN $1 IS NOT NULL THEN 'swingdb' END"),
     (&["pg_encoding_to_char"], 1, "CASE WHEN $1 IS NOT NULL THEN 'UTF8' END"),
     (
@@ -166,7 +172,7 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     ),
     (&["pg_get_expr"], 2, "CAST($1 AS VARCHAR)"),
     (&["pg_get_expr"], 3, "CAST($1 AS VARCHAR)"),
-    (&["current_user", "session_user"], 0, "'swingdb'"),
+    (&["current_user", "current_role", "session_user"], 0, "'swingdb'"),
     (&["current_catalog"], 0, "'swingdb'"),
     (
         &["pg_relation_size", "pg_table_size", "pg_total_relation_size"],
@@ -207,6 +213,16 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
         &["list_dot_product", "list_inner_product", "array_dot_product", "array_inner_product"],
         2,
         "inner_product($1, $2)",
+    ),
+    (
+        &[
+            "list_negative_dot_product",
+            "list_negative_inner_product",
+            "array_negative_dot_product",
+            "array_negative_inner_product",
+        ],
+        2,
+        "-inner_product($1, $2)",
     ),
     (&["list_cosine_similarity", "array_cosine_similarity"], 2, "1 - cosine_distance($1, $2)"),
     (&["list_cosine_distance", "array_cosine_distance"], 2, "cosine_distance($1, $2)"),
@@ -288,6 +304,8 @@ pub(crate) const RENAMES: &[(&str, &str)] = &[
     ("array_apply", "list_transform"),
     ("apply", "list_transform"),
     ("filter", "list_filter"),
+    ("array_zip", "list_zip"),
+    ("grouping_id", "grouping"),
     ("ceiling", "ceil"),
     ("lcase", "lower"),
     ("ucase", "upper"),
@@ -307,6 +325,9 @@ const ZONED: &str = "CAST(timestamp_of_parts($1, $2, $3, $4, $5, $6) AS TIMESTAM
 /// A line through equal values explains them; the engine's own gives NULL.
 const R2: &str = "CASE WHEN regr_syy($1, $2) = 0 AND regr_sxx($1, $2) > 0 \
      THEN CAST('1' AS DOUBLE) ELSE regr_r2($1, $2) END";
+/// The digit that begins the third group.
+const UUID_VERSION: &str =
+    "CAST(instr('123456789abcdef', substr(lower(CAST($1 AS VARCHAR)), 15, 1)) AS UINTEGER)";
 /// To the next even number away from zero.
 const EVEN: &str = "CASE WHEN $1 < 0 THEN floor(CAST($1 AS DOUBLE) / 2) * 2 \
      ELSE ceil(CAST($1 AS DOUBLE) / 2) * 2 END";

@@ -9,6 +9,7 @@ use swingdb_functions::json::rows;
 use crate::bind::catalogs::Catalogs;
 use crate::bind::functions::stand_ins;
 use crate::bind::macros::known;
+use crate::bind::named_queries;
 use crate::bind::system::names::{FUNCTIONS, SCALARS};
 use crate::desugar::json_transform;
 
@@ -65,6 +66,7 @@ pub fn all(view: &Catalogs, engine: &SessionState) -> Vec<(String, &'static str)
     all.extend(engine.window_functions().keys().map(|name| (name.clone(), "window")));
     all.extend(engine.table_functions().keys().map(|name| (name.clone(), "table")));
     all.extend(rows::names().map(|name| (name.to_string(), "table")));
+    all.extend(named_queries::NAMES.map(|name| (name.to_string(), "table")));
     all.extend(json_transform::names().map(|name| (name.to_string(), "scalar")));
     all.extend(FUNCTIONS.iter().map(|name| (name.to_string(), "table")));
     // Macros may have the names of internal functions.

@@ -12,7 +12,9 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::execution::session_state::SessionState;
 use swingdb_common::error::Result;
-use swingdb_store::{Commented, Macro, MacroKind, Sequence, Table, View as StoredView};
+use swingdb_store::{
+    Commented, Macro, MacroKind, Sequence, Table, View as StoredView, view_column,
+};
 
 use crate::ast::names::SCHEMA;
 use crate::bind::catalogs::{Catalogs, Source};
@@ -252,11 +254,16 @@ impl Context<'_> {
             _ => name,
         };
         let planned = (self.provider)(&inside, &name).ok()?.schema();
-        let column = |field: &Arc<Field>| Column {
-            // Nobody promises that a query gives no NULL.
-            field: field.as_ref().clone().with_nullable(true),
-            default: None,
-            comment: None,
+        let column = |field: &Arc<Field>| {
+            let noted = view_column(&relation.name, field.name());
+            let comment =
+                database.source.catalog.comment(&schema.name, Commented::ViewColumn, &noted);
+            Column {
+                // Nobody promises that a query gives no NULL.
+                field: field.as_ref().clone().with_nullable(true),
+                default: None,
+                comment: comment.map(|text| text.to_string()),
+            }
         };
         Some(planned.fields().iter().map(column).collect())
     }

@@ -73,7 +73,7 @@ pub(crate) fn scripts(session: &Session, catalog: &Catalog) -> Result<Scripts> {
                 own.add(forced);
             }
             schema.add(item.sql.clone());
-            if let Some(sql) = item.comment(catalog) {
+            for sql in item.comments(catalog) {
                 trial.must_run(&item.shown(), &sql)?;
                 schema.add(sql);
             }
@@ -81,7 +81,7 @@ pub(crate) fn scripts(session: &Session, catalog: &Catalog) -> Result<Scripts> {
         if failed.len() == before {
             for item in failed {
                 let forced = item.forced("CREATE FORCE ");
-                for sql in std::iter::once(forced).chain(item.comment(catalog)) {
+                for sql in std::iter::once(forced).chain(item.comments(catalog)) {
                     trial.must_run(&item.shown(), &sql)?;
                     own.add(sql);
                 }
@@ -225,8 +225,8 @@ fn definitions(catalog: &Catalog) -> Result<Vec<String>> {
     }
     all.extend(types(catalog).iter().map(|found| format!("type {found:?}")));
     all.extend(texts(catalog)?.into_iter().map(|item| {
-        let comment = item.comment(catalog);
-        format!("{} {comment:?}", item.definition)
+        let comments = item.comments(catalog);
+        format!("{} {comments:?}", item.definition)
     }));
     for schema in catalog.schema_names() {
         for name in catalog.sequence_names(&schema) {
@@ -359,16 +359,26 @@ impl Item {
         self.sql.replacen("CREATE ", begin, 1)
     }
 
-    /// The statement that sets its comment.
-    fn comment(&self, catalog: &Catalog) -> Option<String> {
-        let (kind, on) = match self.kind {
-            None => ("VIEW", Commented::View),
-            Some(MacroKind::Scalar) => ("MACRO", Commented::Macro),
-            Some(MacroKind::Table) => ("MACRO", Commented::TableMacro),
-        };
-        let comment = catalog.comment(&self.schema, on, &self.name)?;
+    /// The statements that set its comment, and those on the columns of a view.
+    fn comments(&self, catalog: &Catalog) -> Vec<String> {
         let schema = Some(self.schema.as_str()).filter(|schema| *schema != MAIN);
-        Some(comment_on(kind, &qualified(schema, &self.name), &comment))
+        let name = qualified(schema, &self.name);
+        let on = match self.kind {
+            None => {
+                let all = catalog.comments_of_view(&self.schema, &self.name).into_iter();
+                let statement = |(column, text): (Option<String>, Arc<str>)| match column {
+                    None => comment_on("VIEW", &name, &text),
+                    Some(column) => {
+                        comment_on("COLUMN", &format!("{name}.{}", quoted(&column)), &text)
+                    }
+                };
+                return all.map(statement).collect();
+            }
+            Some(MacroKind::Scalar) => Commented::Macro,
+            Some(MacroKind::Table) => Commented::TableMacro,
+        };
+        let comment = catalog.comment(&self.schema, on, &self.name);
+        comment.iter().map(|text| comment_on("MACRO", &name, text)).collect()
     }
 
     fn shown(&self) -> String {

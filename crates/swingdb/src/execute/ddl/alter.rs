@@ -18,7 +18,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::hidden;
 use swingdb_common::types::arrow_types::{column_type, enum_type, is_uuid_type};
 use swingdb_store::{
-    Check, ColumnDef, Commented, Constraint, IfExists, Table, TableDef, View, WriteTxn,
+    Check, ColumnDef, Commented, Constraint, IfExists, Table, TableDef, View, WriteTxn, view_column,
 };
 
 use crate::execute::atomic::{Outcome, with_txn};
@@ -134,12 +134,16 @@ fn rename_view(
         if find_name(&names, &new).is_some_and(|taken| taken != found) {
             return Err(Error::AlreadyExists { kind: ObjectKind::View, name: new });
         }
-        let comment = catalog.comment(&old.schema, Commented::View, &found);
+        let comments = catalog.comments_of_view(&old.schema, &found);
         txn.drop_view(&old.schema, &found)?;
         let view = View { name: new.clone(), ..View::clone(&view) };
         txn.create_view(&old.schema, view, IfExists::Fail)?;
-        if let Some(comment) = comment {
-            txn.set_comment(&old.schema, Commented::View, &new, Some(&comment))?;
+        for (column, comment) in comments {
+            let (on, name) = match &column {
+                None => (Commented::View, new.clone()),
+                Some(column) => (Commented::ViewColumn, view_column(&new, column)),
+            };
+            txn.set_comment(&old.schema, on, &name, Some(&comment))?;
         }
         Ok(Some(Outcome::done("ALTER VIEW")))
     })

@@ -2,8 +2,10 @@
 
 use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName};
 use swingdb_common::error::{Error, ObjectKind, Result};
-use swingdb_sql::ast::names::find_name;
-use swingdb_store::{Commented, MacroKind, WriteTxn};
+use swingdb_sql::ast::build;
+use swingdb_sql::ast::names::{find_name, parts, quoted};
+use swingdb_sql::text::parameters::Params;
+use swingdb_store::{Commented, MacroKind, WriteTxn, view_column};
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::indexes;
@@ -79,7 +81,7 @@ fn set(
     }
 }
 
-/// `COMMENT ON COLUMN t.a`, `s.t.a`.
+/// `COMMENT ON COLUMN t.a`, `s.t.a`, of a table or a view.
 fn on_column(
     session: &Session,
     txn: &mut WriteTxn,
@@ -87,6 +89,16 @@ fn on_column(
     text: Option<&str>,
 ) -> Result<()> {
     let (table, last) = split(name)?;
+    let catalog = txn.view();
+    let place = place(session, &catalog, &table)?;
+    if let Some(view) = find_name(&catalog.view_names(&place.schema), &place.name) {
+        let columns = columns_of(session, &table)?;
+        let Some(column) = find_name(&columns, &last) else {
+            return Err(Error::not_found(ObjectKind::Column, last, columns));
+        };
+        let name = view_column(&view, &column);
+        return txn.set_comment(&place.schema, Commented::ViewColumn, &name, text);
+    }
     let found = target(session, &txn.view(), &table)?;
     let at = column(&found.table, &last)?;
     let mut notes = found.table.notes().clone();
@@ -95,6 +107,17 @@ fn on_column(
         None => drop(notes.columns.remove(&at)),
     }
     txn.set_notes(&found.schema, &found.name, notes)
+}
+
+/// The columns that a view shows.
+fn columns_of(session: &Session, view: &ObjectName) -> Result<Vec<String>> {
+    let mut query = build::parse_query("SELECT *")?;
+    let parts = parts(view)?;
+    let parts = parts.iter().map(String::as_str).collect::<Vec<_>>();
+    let relation = build::table(&parts, &quoted("v"));
+    build::select_of(&mut query)?.from = vec![build::from(relation)];
+    let plan = session.plan(&build::statement(query, None), &Params::default())?;
+    Ok(plan.schema().fields().iter().map(|field| field.name().clone()).collect())
 }
 
 /// A table's name and the column after it.

@@ -26,7 +26,7 @@ use swingdb_common::hidden;
 use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::build;
-use swingdb_sql::ast::merge::WholeRow;
+use swingdb_sql::ast::merge::{WholeRow, keys};
 use swingdb_sql::ast::names::quoted;
 use swingdb_sql::ast::stars::excluded;
 use swingdb_sql::scan::hidden::ROWID_COLUMN;
@@ -53,9 +53,14 @@ const CLAUSE: &str = hidden!("clause");
 /// What a clause does.
 enum Action {
     Nothing,
+    /// Ends the statement with an error, which may have a text.
+    Fail(Option<String>),
     Delete,
     Update(Vec<Set>),
-    Insert { columns: Vec<usize>, values: Vec<Expr> },
+    Insert {
+        columns: Vec<usize>,
+        values: Vec<Expr>,
+    },
 }
 
 struct Clause {
@@ -68,6 +73,8 @@ struct Clause {
 struct Plan {
     named: Named,
     source: Ident,
+    /// Which row of the source belongs to one of the target.
+    on: Expr,
     clauses: Vec<Clause>,
     /// The columns that any UPDATE clause sets, in table order.
     updated: Vec<usize>,
@@ -153,7 +160,8 @@ impl Plan {
             .collect();
         updated.sort_unstable();
         updated.dedup();
-        Ok(Self { named, source, clauses, updated })
+        let on = condition(merge.on.as_ref(), &named, &source);
+        Ok(Self { named, source, on, clauses, updated })
     }
 
     /// A clause for rows of one side may name that side only: the other would be NULL without a
@@ -176,7 +184,7 @@ impl Plan {
                 }
             };
             let values = match &clause.action {
-                Action::Nothing | Action::Delete => Vec::new(),
+                Action::Nothing | Action::Fail(_) | Action::Delete => Vec::new(),
                 Action::Update(sets) => sets.iter().map(|set| set.value.clone()).collect(),
                 Action::Insert { values, .. } => values.clone(),
             };
@@ -216,7 +224,7 @@ impl Plan {
         from.joins.push(Join {
             relation: present_source(&merge.source, &self.source)?,
             global: false,
-            join_operator: self.join(JoinConstraint::On(merge.on.as_ref().clone())),
+            join_operator: self.join(JoinConstraint::On(self.on.clone())),
         });
         let mut query = build::select(projection, vec![from], None)?;
         let Target { schema, name, .. } = &self.named.target;
@@ -259,7 +267,7 @@ impl Plan {
     fn values(&self, clause: &Clause) -> Vec<Expr> {
         let table = &self.named.target.table;
         match &clause.action {
-            Action::Nothing | Action::Delete => Vec::new(),
+            Action::Nothing | Action::Fail(_) | Action::Delete => Vec::new(),
             Action::Insert { values, .. } => values.clone(),
             Action::Update(sets) => {
                 let value = |column: &usize| {
@@ -351,6 +359,7 @@ fn action(
     let table = &named.target.table;
     match (&clause.action, WholeRow::of(&clause.action)) {
         (_, Some(WholeRow::Nothing)) => Ok(Action::Nothing),
+        (_, Some(WholeRow::Fail(text))) => Ok(Action::Fail(text)),
         (MergeAction::Delete { .. }, _) => Ok(Action::Delete),
         (MergeAction::Update(_), Some(WholeRow::All)) => {
             let (columns, values) = fields.all(table, source)?;
@@ -389,6 +398,16 @@ fn listed_insert(table: &Table, insert: &MergeInsertExpr) -> Result<Action> {
     });
     let values = values.collect::<Result<Vec<Expr>>>()?;
     Ok(Action::Insert { columns, values })
+}
+
+/// The condition of the join; `USING (a, b)` compares columns of these names.
+fn condition(on: &Expr, named: &Named, source: &Ident) -> Expr {
+    let Some(columns) = keys(on) else { return on.clone() };
+    let each = columns.into_iter().map(|name| {
+        let target = build::field(&named.alias, &name.value);
+        build::binary(target, BinaryOperator::Eq, build::field(source, &name.value))
+    });
+    build::all(each.collect::<Vec<_>>())
 }
 
 /// What expressions call the source.
@@ -496,6 +515,13 @@ impl<'a> Work<'a> {
             let first = self.first_value[index];
             match &clause.action {
                 Action::Nothing => {}
+                Action::Fail(text) => {
+                    let name = &self.plan.named.target.name;
+                    let text = text.as_deref().unwrap_or("a clause of it is ERROR");
+                    return Err(Error::Execution {
+                        message: format!("MERGE INTO {name}: WHEN {}: {text}", clause.kind),
+                    });
+                }
                 Action::Delete => {
                     let ids = rows.column(0).as_primitive::<UInt64Type>();
                     self.deleted.extend(ids.iter().flatten().map(RowId));
