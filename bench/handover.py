@@ -50,7 +50,7 @@ SIZES = {
 HELD = 2
 COPIES = {
     "SwingDB: share, snapshot": 0, "Arrow file, mapped": 1, "Arrow stream, pipe": 1,
-    "NumPy, shared_memory": 1, "Arrow Flight, localhost": 2, "DuckDB file": 2, "Parquet file": 2,
+    "NumPy, shared_memory": 1, "Arrow Flight, localhost": 2, "DuckDB file": 3, "Parquet file": 2,
     "pandas, pickled, pipe": 3, "Arrow, Ray's object store": 3, "Redis, Unix socket": 4,
 }
 #: The part of memory that the ways may take.

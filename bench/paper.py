@@ -6,8 +6,9 @@
 
 15 and 16 are one run, and so are 18 and 19. All systems of bench/systems.py have their turn, one
 after the other, each with the same rows in memory; the application is a process of its own. Every
-answer must be the same on all systems. The paper's sizes are --rows 170000000 and 500000000. Files
-lie in a new folder below `--home`. `--systems` names those that take part.
+answer must be the same on all systems. The paper's sizes are --rows 170000000 and 500000000; their
+results are kept beside those of the usual sizes. Files lie in a new folder below `--home`.
+`--systems` names those that take part.
 """
 
 from __future__ import annotations
@@ -196,7 +197,13 @@ def main() -> None:
     arguments = parse()
     figure = FIGURES[arguments.figure]
     results = measure(figure, arguments, lambda point: show(figure, point))
-    common.write(arguments.figure, results)
+    common.write(results_name(arguments.figure, arguments.rows), results)
+
+
+def results_name(figure: str, rows: int) -> str:
+    """Where results are kept: those of more or fewer rows than usual have files of their own."""
+    usual = rows == FIGURES[figure].rows
+    return figure if usual else f"{figure}-{rows // 1_000_000}m"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 tables into docs/experiments.md.
 
     python bench/paper_report.py [fig15] [fig17] [fig18]
+
+Of results with other numbers of rows, `fig15-170m` for example, only tables are made.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import statistics
 import sys
 
+import common
 import matplotlib
 from experiments import insert, save, seconds
 from report import INK, OURS, THEIRS, THIRD, load, table
@@ -126,7 +129,7 @@ def aim(name: str, by_system: dict[str, dict[int, dict[str, float]]]) -> str:
     )
 
 
-def show(name: str, results: dict) -> str:
+def show(name: str, results: dict, drawn: bool) -> str:
     """A row for each system and value: parts, total, and how much longer than SwingDB's."""
     key = KEYS[name]
     by_system = {point["system"]: medians(point, key) for point in results["points"]}
@@ -148,7 +151,8 @@ def show(name: str, results: dict) -> str:
     heads = [key, "system", *(PARTS[p][0] for p in kinds), "in all", "to SwingDB's",
              "transfer to SwingDB's"]
     said = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
-    pictures = "".join(f"![{about}](pictures/{of}.svg)\n\n" for of, about in PICTURES_OF[name])
+    shown = PICTURES_OF[name] if drawn else []
+    pictures = "".join(f"![{about}](pictures/{of}.svg)\n\n" for of, about in shown)
     text = (
         f"{pictures}{results['rows']:,} rows of {results['row_bytes']} bytes, "
         f"seed {results['seed']}; medians of {results['rounds']} rounds. Versions: {said}.\n\n"
@@ -170,7 +174,10 @@ def main() -> None:
         values = sorted({r[KEYS[name]] for point in results["points"] for r in point["runs"]})
         if name in SPLIT:
             draw_split(name, results, list(dict.fromkeys([values[0], values[-1]])))
-        insert(name, results, show(name, results), by="paper_report")
+        insert(name, results, show(name, results, True), by="paper_report")
+        for path in sorted(common.RESULTS.glob(f"{name}-*.json")):
+            if (more := load(path.stem)) is not None:
+                insert(path.stem, more, show(name, more, False), by="paper_report")
 
 
 if __name__ == "__main__":

@@ -79,10 +79,12 @@ def handover_section(results: dict) -> str:
         by_way.setdefault(row["way"], {})[row["size"]] = row["ms"]["median"]
     sizes = list(next(iter(by_way.values())))
     ours = next(iter(by_way.values()))
-    rows = [
-        [way, *(f"{ms[size]:.1f} ({ms[size] / ours[size]:.1f}x)" for size in sizes)]
-        for way, ms in by_way.items()
-    ]
+
+    def shown(ms: dict[str, float], size: str) -> str:
+        # Where memory does not hold what a way needs, it has not been measured.
+        return f"{ms[size]:.1f} ({ms[size] / ours[size]:.1f}x)" if size in ms else ""
+
+    rows = [[way, *(shown(ms, size) for size in sizes)] for way, ms in by_way.items()]
     versions = ", ".join(f"{k} {v}" for k, v in results["versions"].items())
     return (
         "Milliseconds from the writer's call until another process, which is there already, has "

@@ -62,6 +62,7 @@ use crate::physical::dynamic_filters::HandDown;
 use crate::physical::insertion_order::InOrder;
 use crate::physical::lost_order::LostOrder;
 use crate::physical::materialize::rule::ShareRows;
+use crate::physical::result_batches::ResultBatches;
 use crate::physical::settled_order::SettledOrder;
 use crate::physical::slices::InSlices;
 use crate::physical::sorted_limits::WholeOrder;
@@ -543,6 +544,11 @@ pub(crate) const PHYSICAL: &[Pass<PhysicalRule>] = &[
         file: "physical/materialize/rule",
         why: "Equal parts of the final plan are computed once.",
         turn: Turn::Last(|| Arc::new(ShareRows)),
+    },
+    Pass {
+        file: "physical/result_batches",
+        why: "Rows that nothing works on come in large batches; nothing is put above them later.",
+        turn: Turn::Last(|| Arc::new(ResultBatches)),
     },
     Pass {
         file: "physical/slices",

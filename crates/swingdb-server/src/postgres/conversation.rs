@@ -10,6 +10,8 @@ use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus,
 use swingdb::cutter::{first_words, split};
 use swingdb::{QueryResult, Value};
 
+use crate::postgres::cursors;
+use crate::postgres::cursors::Cursors;
 use crate::postgres::failure::Failure;
 use crate::postgres::portals::Extended;
 use crate::postgres::rows::Rows;
@@ -24,7 +26,9 @@ pub enum Outcome {
     /// The engine's result.
     Result(QueryResult),
     /// It is done; its tag.
-    Done(&'static str),
+    Done(String),
+    /// The next rows of a cursor: how many at most, and its name.
+    Fetch(u64, String),
     /// One setting: its name and value.
     Shown(String, String),
 }
@@ -35,6 +39,7 @@ pub struct Conversation {
     pub(super) session: Session,
     settings: Settings,
     pub(super) extended: Extended,
+    pub(super) cursors: Cursors,
     /// Whether the open transaction has failed.
     failed: bool,
     /// The zone that the client was told last.
@@ -46,7 +51,8 @@ impl Conversation {
     pub fn new(wire: Wire, session: Session, settings: Settings) -> Self {
         // Every session begins with it.
         let zone = "UTC".to_string();
-        Self { wire, session, settings, extended: Extended::default(), failed: false, zone }
+        let (extended, cursors) = (Extended::default(), Cursors::default());
+        Self { wire, session, settings, extended, cursors, failed: false, zone }
     }
 
     /// Ends the conversation.
@@ -119,7 +125,10 @@ impl Conversation {
 
     fn answer_statement(&mut self, outcome: Outcome) -> Result<(), Failure> {
         match outcome {
-            Outcome::Done(tag) => self.complete(tag.to_string()),
+            Outcome::Done(tag) => self.complete(tag),
+            Outcome::Fetch(count, name) => {
+                self.answer_rows(self.cursors.fetch(count, &name, &[])?)
+            }
             Outcome::Shown(name, value) => self.answer_rows(Rows::of_text(&name, &value, &[])?),
             Outcome::Result(result) if result.has_rows() => {
                 self.answer_rows(Rows::new(result, &[])?)
@@ -159,7 +168,8 @@ impl Conversation {
                 ["commit" | "end", ..] => {
                     self.session.run("ROLLBACK", &[])?;
                     self.failed = false;
-                    return Ok(Outcome::Done("ROLLBACK"));
+                    self.cursors.end_transaction(true);
+                    return Ok(Outcome::Done("ROLLBACK".to_string()));
                 }
                 _ => {
                     let message = "the transaction has failed: nothing is carried out until \
@@ -169,12 +179,15 @@ impl Conversation {
             }
         }
         match self.settings.carry_out(statement)? {
-            About::Done(tag) => return Ok(Outcome::Done(tag)),
+            About::Done(tag) => return Ok(Outcome::Done(tag.to_string())),
             About::Shown(name, value) => return Ok(Outcome::Shown(name, value)),
             About::Engine => {}
         }
         if matches!(words[..], ["deallocate", ..]) && self.extended.deallocate(statement) {
-            return Ok(Outcome::Done("DEALLOCATE"));
+            return Ok(Outcome::Done("DEALLOCATE".to_string()));
+        }
+        if let Some(about) = cursors::About::of(statement)? {
+            return self.carry_out_cursor(about, values);
         }
         let result = self.session.run(statement, values)?;
         if let (["show", name], "SHOW") = (&words[..], result.tag())
@@ -187,7 +200,42 @@ impl Conversation {
         if !self.session.in_transaction() || words.first() == Some(&"rollback") {
             self.failed = false;
         }
+        if !self.session.in_transaction() {
+            self.cursors.end_transaction(matches!(words[..], ["rollback" | "abort", ..]));
+        }
         Ok(Outcome::Result(result))
+    }
+
+    fn carry_out_cursor(
+        &mut self,
+        about: cursors::About<'_>,
+        values: &[Value],
+    ) -> Result<Outcome, Failure> {
+        use cursors::About::{Close, Declare, Fetch, Move};
+        Ok(match about {
+            Declare { name, is_binary, is_held, query } => {
+                let in_transaction = self.session.in_transaction();
+                self.cursors.check(&name, is_held, in_transaction)?;
+                let result = self.session.run(query, values)?;
+                self.cursors.declare(name, result, is_binary, is_held, in_transaction);
+                Outcome::Done("DECLARE CURSOR".to_string())
+            }
+            Fetch(count, name) => Outcome::Fetch(count, name),
+            Move(count, name) => {
+                Outcome::Done(format!("MOVE {}", self.cursors.skip(count, &name)?))
+            }
+            Close(None) => {
+                self.cursors.close_all();
+                Outcome::Done("CLOSE CURSOR ALL".to_string())
+            }
+            Close(Some(name)) if self.cursors.close(&name) => {
+                Outcome::Done("CLOSE CURSOR".to_string())
+            }
+            Close(Some(name)) => {
+                let message = format!("cursor {name:?} does not exist");
+                return Err(Refusal::new("34000", message).into());
+            }
+        })
     }
 }
 
@@ -196,6 +244,7 @@ pub fn row_tag(rows: &Rows) -> String {
     match rows.tag() {
         tag @ ("SHOW" | "EXPLAIN" | "DESCRIBE") => tag.to_string(),
         "INSERT" => format!("INSERT 0 {}", rows.sent),
+        "FETCH" => format!("FETCH {}", rows.sent),
         _ => format!("SELECT {}", rows.sent),
     }
 }

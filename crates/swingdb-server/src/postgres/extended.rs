@@ -15,6 +15,7 @@ use swingdb::cutter::{first_words, split};
 use swingdb::{ScalarValue, Value};
 
 use crate::postgres::conversation::{Conversation, Outcome, change_tag, row_tag};
+use crate::postgres::cursors::About;
 use crate::postgres::failure::Failure;
 use crate::postgres::parameters::{MAX_PARAMETERS, count, decode};
 use crate::postgres::portals::{MAX_NAMES, Portal, Prepared, Run};
@@ -78,7 +79,12 @@ impl Conversation {
             return Ok(vec![None; wanted]);
         }
         self.settle_state()?;
-        let types = self.session.connection().parameter_types(sql);
+        // Parameters of a cursor are those of its query.
+        let query = match About::of(sql) {
+            Ok(Some(About::Declare { query, .. })) => query,
+            _ => sql,
+        };
+        let types = self.session.connection().parameter_types(query);
         // An error of the statement is reported when it runs, with its values.
         let types = types.unwrap_or_default();
         let field = |at: usize| types.get(at).cloned().flatten();
@@ -125,7 +131,12 @@ impl Conversation {
         self.settle_state()?;
         let result = match self.carry_out(&portal.sql, &portal.values)? {
             Outcome::Done(tag) => {
-                portal.run = Run::Changed(tag.to_string());
+                portal.run = Run::Changed(tag);
+                return Ok(());
+            }
+            Outcome::Fetch(count, name) => {
+                let rows = self.cursors.fetch(count, &name, &portal.formats)?;
+                portal.run = Run::Rows(Box::new(rows));
                 return Ok(());
             }
             Outcome::Shown(name, value) => {
@@ -167,6 +178,13 @@ impl Conversation {
         let name = describe.name.as_deref().unwrap_or_default();
         match describe.target_type {
             TARGET_TYPE_BYTE_STATEMENT => self.describe_statement(name),
+            // A cursor is a portal that a statement has made.
+            TARGET_TYPE_BYTE_PORTAL
+                if !self.extended.portals.contains_key(name) && self.cursors.contains(name) =>
+            {
+                let description = self.cursors.fetch(1, name, &[])?.description()?;
+                Ok(self.wire.send(&description)?)
+            }
             TARGET_TYPE_BYTE_PORTAL => {
                 let mut portal = self.take_portal(name)?;
                 self.begin(&mut portal)?;
@@ -243,6 +261,7 @@ impl Conversation {
                     | "summarize"
                     | "pivot"
                     | "unpivot"
+                    | "fetch"
             ),
             None => sql.starts_with('('),
         };
@@ -252,6 +271,8 @@ impl Conversation {
         self.settle_state()?;
         let rows = match self.carry_out(sql, values)? {
             Outcome::Done(_) => return Ok(None),
+            // Its rows are taken when it is executed.
+            Outcome::Fetch(count, name) => self.cursors.fetch(count, &name, &[])?,
             Outcome::Shown(name, value) => Rows::of_text(&name, &value, &[])?,
             Outcome::Result(result) => Rows::new(result, &[])?,
         };
@@ -297,7 +318,10 @@ impl Conversation {
         let name = close.name.as_deref().unwrap_or_default();
         match close.target_type {
             TARGET_TYPE_BYTE_STATEMENT => drop(self.extended.statements.remove(name)),
-            TARGET_TYPE_BYTE_PORTAL => drop(self.extended.portals.remove(name)),
+            TARGET_TYPE_BYTE_PORTAL => match self.extended.portals.remove(name) {
+                Some(_) => {}
+                None => drop(self.cursors.close(name)),
+            },
             _ => {
                 return Err(Refusal::protocol("neither a statement nor a portal is closed").into());
             }

@@ -9,6 +9,7 @@
 //! | [`messages`] | the messages of a session, each answered |
 //! | [`conversation`] | one session and its statements |
 //! | [`extended`], [`portals`] | messages about prepared statements and portals, and these |
+//! | [`cursors`] | cursors, of which so many rows at a time are fetched |
 //! | [`failure`] | why a message is not answered as it asks |
 //! | [`types`] | the PostgreSQL type for each Arrow type |
 //! | [`columns`] | arrays in the few forms that values are written from |
@@ -20,6 +21,7 @@
 
 pub mod columns;
 pub mod conversation;
+pub mod cursors;
 pub mod extended;
 pub mod failure;
 pub mod messages;

@@ -124,8 +124,19 @@ impl Rows {
     /// The rows of a result, in the formats that the client asks for.
     pub fn new(result: QueryResult, asked: &[i16]) -> Result<Self, Refusal> {
         let (schema, tag) = (result.schema(), result.tag());
+        let interrupt = result.interrupt_handle();
+        Self::of_batches(schema, Box::new(result), interrupt, tag, asked)
+    }
+
+    /// The rows of batches, which a request to cancel ends by `interrupt`.
+    pub fn of_batches(
+        schema: SchemaRef,
+        batches: Box<dyn Iterator<Item = swingdb::Result<RecordBatch>> + Send>,
+        interrupt: Option<InterruptHandle>,
+        tag: &'static str,
+        asked: &[i16],
+    ) -> Result<Self, Refusal> {
         let formats = formats(asked, schema.fields().len())?;
-        let (interrupt, batches) = (result.interrupt_handle(), Box::new(result));
         Ok(Self { batches, interrupt, schema, tag, formats, batch: None, sent: 0 })
     }
 
@@ -133,10 +144,8 @@ impl Rows {
     pub fn of_text(name: &str, value: &str, asked: &[i16]) -> Result<Self, Refusal> {
         let array: ArrayRef = Arc::new(StringArray::from(vec![value]));
         let batch = RecordBatch::try_from_iter([(name, array)])?;
-        let (schema, formats) = (batch.schema(), formats(asked, 1)?);
-        let batches = Box::new(std::iter::once(Ok(batch)));
-        let interrupt = None;
-        Ok(Self { batches, interrupt, schema, tag: "SHOW", formats, batch: None, sent: 0 })
+        let schema = batch.schema();
+        Self::of_batches(schema, Box::new(std::iter::once(Ok(batch))), None, "SHOW", asked)
     }
 
     /// The numbers of the columns' types.

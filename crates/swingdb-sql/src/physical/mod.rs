@@ -9,6 +9,7 @@ pub(crate) mod insertion_order;
 pub(crate) mod lost_order;
 pub(crate) mod materialize;
 pub(crate) mod query_planner;
+pub(crate) mod result_batches;
 pub(crate) mod settled_order;
 pub(crate) mod slices;
 pub(crate) mod sorted_limits;

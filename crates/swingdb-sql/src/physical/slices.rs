@@ -171,21 +171,23 @@ impl SlicesExec {
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
         Self { rows: self.rows, below: self.below, input }
     }
+}
 
-    /// The settings that what is below runs with.
-    fn settings(&self, context: &TaskContext) -> TaskContext {
-        let config = context.session_config().clone().with_batch_size(self.below);
-        TaskContext::new(
-            context.task_id(),
-            context.session_id(),
-            config,
-            context.scalar_functions().clone(),
-            context.higher_order_functions().clone(),
-            context.aggregate_functions().clone(),
-            context.window_functions().clone(),
-            context.runtime_env(),
-        )
+/// The settings of a run with batches of so many rows.
+pub(crate) fn with_batch_rows(context: &Arc<TaskContext>, rows: usize) -> Arc<TaskContext> {
+    if context.session_config().batch_size() == rows {
+        return Arc::clone(context);
     }
+    Arc::new(TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        context.session_config().clone().with_batch_size(rows),
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    ))
 }
 
 impl DisplayAs for SlicesExec {
@@ -216,10 +218,7 @@ impl ExecutionPlan for SlicesExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let most = self.rows;
-        let context = match context.session_config().batch_size() == self.below {
-            true => context,
-            false => Arc::new(self.settings(&context)),
-        };
+        let context = with_batch_rows(&context, self.below);
         let slices = self.input.execute(partition, context)?.map_ok(move |batch| {
             let begins = (0..batch.num_rows()).step_by(most);
             futures::stream::iter(

@@ -10,6 +10,9 @@
 //! condition is skipped when it lets nearly all rows through, until it changes, and when it fails:
 //! it may see rows that other conditions rule out, and those may be what it fails for.
 //!
+//! A condition that holds for all rows of a segment by its statistics is not evaluated there (see
+//! [`always`](crate::scan::always)).
+//!
 //! What a condition costs and how many rows it drops is measured, and the one that drops most for
 //! its time comes first: a text is compared only in rows whose key the other side of a join has,
 //! and keys are looked for in a large table of a join only in rows that a small one leaves.
@@ -34,6 +37,7 @@ use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use swingdb_store::Segment;
 
+use crate::scan::always::Comparison;
 use crate::scan::lookups::Lookups;
 
 /// When at most one row in so many is left, the rest of a batch's conditions see only those rows.
@@ -58,6 +62,10 @@ struct Condition {
     schema: SchemaRef,
     /// If it is a list of values.
     lookups: Option<Lookups>,
+    /// What it consists of, if statistics can tell whether it holds.
+    comparisons: Option<Vec<Comparison>>,
+    /// It holds for all rows of the segment in hand.
+    always: bool,
     /// Whether it may be left out.
     optional: bool,
     /// It has failed for some rows.
@@ -79,6 +87,7 @@ impl Condition {
         let fields = columns.iter().map(|&column| Arc::clone(&table.fields()[column]));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let lookups = Lookups::of(expr, table);
+        let comparisons = Comparison::all_of(expr, table);
         let expr = reassign_expr_columns(Arc::clone(expr), &schema)?;
         let sees_all = optional || cannot_fail(&expr);
         Ok(Self {
@@ -86,6 +95,8 @@ impl Condition {
             columns,
             schema,
             lookups,
+            comparisons,
+            always: false,
             optional,
             failed: false,
             sees_all,
@@ -238,6 +249,17 @@ impl RowFilter {
         });
     }
 
+    /// Gets ready for rows of a segment, with the conditions as they are now.
+    pub(crate) fn enter(&mut self, segment: &Segment) -> Result<()> {
+        self.refresh()?;
+        for condition in &mut self.conditions {
+            let comparisons = condition.comparisons.as_ref();
+            condition.always =
+                comparisons.is_some_and(|all| all.iter().all(|c| c.holds_in(segment)));
+        }
+        Ok(())
+    }
+
     /// The parts of some rows of a segment outside of which no row fulfils the conditions as they
     /// are now (see [`Lookups::parts`]); `None` when that is not known.
     pub(crate) fn parts(
@@ -271,7 +293,7 @@ impl RowFilter {
         self.settle_order();
         for number in &self.order {
             let condition = &mut self.conditions[*number];
-            if condition.is_idle() {
+            if condition.always || condition.is_idle() {
                 continue;
             }
             let left = selected.as_ref().map_or(rows, BooleanBuffer::count_set_bits);

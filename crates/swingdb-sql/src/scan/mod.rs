@@ -4,8 +4,9 @@
 //! [`table`] is the provider of a table, [`source`] and [`stream`] its scan, [`disk`] what of it is
 //! on a disk still. [`statistics`], [`distinct`] and [`sample`] tell the optimizer how many rows
 //! and values to expect; [`pruning`], [`narrow`], [`lookups`] and [`filter`] leave segments and
-//! rows out, some of them by [`search`].
+//! rows out, some of them by [`search`]; [`always`] tells where nothing has to be left out.
 
+pub(crate) mod always;
 pub(crate) mod disk;
 pub(crate) mod distinct;
 pub(crate) mod filter;

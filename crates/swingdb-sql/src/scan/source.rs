@@ -13,9 +13,10 @@
 //! the store on a disk is read by parallel scans ahead of the morsels (see [`disk`](super::disk)).
 //!
 //! Of a segment that is sorted by a column, only the rows that conditions on it leave are looked at
-//! (see [`narrow`](crate::scan::narrow)). Batches are views of the segment's memory, at most
-//! [`BATCH_ROWS`] long. Rows that a condition rules out are left out (see
-//! [`filter`](super::filter)); only what is left of such batches is copied.
+//! (see [`narrow`](crate::scan::narrow)). Batches are views of the segment's memory, [`BATCH_ROWS`]
+//! long, or longer where nothing works on them (see
+//! [`result_batches`](crate::physical::result_batches)). Rows that a condition rules out are left
+//! out (see [`filter`](super::filter)); only what is left of such batches is copied.
 //!
 //! **Cycle.** A scan, its stream and what it reads ahead share the state of one scan.
 
@@ -67,9 +68,11 @@ pub(crate) struct SwingSource {
     ranges: Option<Arc<[Range<usize>]>>,
     /// Columns of `table_schema` to emit.
     pub(super) projection: Arc<[usize]>,
-    pub(super) schema: SchemaRef,
+    pub(crate) schema: SchemaRef,
     pub(super) partitions: usize,
     pub(super) limit: Option<usize>,
+    /// Rows of a batch, at most.
+    pub(super) batch_rows: usize,
     /// What holds for every row returned, in terms of `table_schema`, in the order to look at.
     pub(super) conditions: Arc<[Arc<dyn PhysicalExpr>]>,
     /// Share of the rows that are expected to fulfil them.
@@ -119,6 +122,7 @@ impl SwingSource {
             schema,
             partitions: partitions.min(rows.div_ceil(BATCH_ROWS)).max(1),
             limit: None,
+            batch_rows: BATCH_ROWS,
             conditions: Arc::new([]),
             share: 1.0,
             filters: Arc::new([]),
@@ -152,6 +156,12 @@ impl SwingSource {
     /// Stops after about `limit` rows.
     pub(crate) fn with_limit(mut self, limit: Option<usize>) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Gives batches of up to so many rows, where the settings of a run allow that.
+    pub(crate) fn with_batch_rows(mut self, rows: usize) -> Self {
+        self.batch_rows = rows;
         self
     }
 

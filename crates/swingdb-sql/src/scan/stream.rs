@@ -20,7 +20,6 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder};
 use futures::Stream;
 use swingdb_store::{RowId, Segment};
 
-use crate::options::BATCH_ROWS;
 use crate::scan::disk::DiskReads;
 use crate::scan::filter::RowFilter;
 use crate::scan::hidden::PLACE_COLUMN;
@@ -90,7 +89,7 @@ impl ScanStream {
     ) -> Result<Self> {
         let counter = |name| MetricBuilder::new(&source.metrics).counter(name, partition);
         let limit = source.limit.unwrap_or(usize::MAX).max(1);
-        let batch_rows = batch_rows.min(BATCH_ROWS);
+        let batch_rows = batch_rows.min(source.batch_rows);
         let target = batch_rows.min(limit);
         let gathered = BatchCoalescer::new(Arc::clone(&source.schema), target);
         Ok(Self {
@@ -127,6 +126,7 @@ impl ScanStream {
                 return Ok(false);
             }
             let (_, segment) = &self.source.segments[self.morsel.place];
+            self.filter.enter(segment)?;
             let rows = self.morsel.rows.clone();
             let Some(parts) = self.filter.parts(segment, &rows, self.batch_rows)? else {
                 return Ok(true);

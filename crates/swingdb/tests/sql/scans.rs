@@ -1,5 +1,7 @@
 //! Scans of random tables against a naive filter, with deleted rows, NULLs and pruning on and off.
 
+use arrow::array::AsArray;
+
 use super::common::{Fixture, analyzed, fixture, seeded};
 
 /// Rows of the model: what the table should hold.
@@ -366,4 +368,52 @@ fn an_empty_table_and_one_without_live_rows() {
     f.run("DELETE FROM t");
     assert_eq!(f.value("SELECT count(*), max(n), min(s) FROM t"), "0|-|-");
     assert!(f.rows("SELECT * FROM t").is_empty());
+}
+
+/// Rows that nothing works on come in large batches, with the same values in the same order.
+#[test]
+fn rows_of_a_table_come_in_large_batches() {
+    const ROWS: i64 = 400_000;
+    let f = fixture();
+    // Each thread finds several parts of a table, which are the shorter the more threads there are.
+    f.run("SET threads = 2");
+    f.run(&format!("CREATE TABLE t AS SELECT i, (i % 100)::TINYINT AS g FROM range({ROWS}) r(i)"));
+    f.run("DELETE FROM t WHERE i % 1000 = 17");
+    f.run("UPDATE t SET g = 3 WHERE i % 5000 = 40");
+    let group = |i: i64| if i % 5000 == 40 { 3 } else { i % 100 };
+    let batches = |sql: &str| {
+        let batches = f.run(sql).map(|batch| batch.unwrap()).collect::<Vec<_>>();
+        let numbers = |batch: &arrow::array::RecordBatch| {
+            let numbers = batch.column(0).as_primitive::<arrow::datatypes::Int64Type>();
+            numbers.values().to_vec()
+        };
+        let lengths = batches.iter().map(|batch| batch.num_rows()).collect::<Vec<_>>();
+        (lengths, batches.iter().flat_map(numbers).collect::<Vec<_>>())
+    };
+    let left = |keeps: fn(i64, i64) -> bool| {
+        let all = (0..ROWS).filter(|i| i % 1000 != 17);
+        all.filter(|i| keeps(*i, group(*i))).collect::<Vec<_>>()
+    };
+    for (condition, wanted) in [
+        ("true", left(|_, _| true)),
+        // Holds for all rows, which no bound of a segment rules out.
+        ("g < 100 AND i >= 0", left(|_, _| true)),
+        // For all rows of some segments.
+        ("i >= 150000 AND g <> 100", left(|i, _| i >= 150_000)),
+        ("g >= 3", left(|_, g| g >= 3)),
+        ("g = 3", left(|_, g| g == 3)),
+    ] {
+        let sql = format!("SELECT i FROM t WHERE {condition}");
+        let (lengths, numbers) = batches(&sql);
+        assert!(numbers == wanted, "{sql}");
+        let most = *lengths.iter().max().unwrap();
+        assert!(most > 8192 || wanted.len() < 9000, "{sql}: {lengths:?}");
+        f.run("SET datafusion.execution.batch_size = 1000");
+        let (lengths, numbers) = batches(&sql);
+        assert!(
+            numbers == wanted && lengths.iter().all(|rows| *rows <= 1000),
+            "{sql}: {lengths:?}"
+        );
+        f.run("RESET datafusion.execution.batch_size");
+    }
 }

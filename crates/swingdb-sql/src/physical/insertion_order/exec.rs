@@ -22,6 +22,8 @@ use futures::{Stream, StreamExt};
 use tokio::sync::Notify;
 
 use crate::nodes::one_input::one_input;
+use crate::options::BATCH_ROWS;
+use crate::physical::slices::with_batch_rows;
 
 /// Batches that a partition may be ahead of what is given; more only while all partitions together
 /// hold less than [`HELD_BYTES`].
@@ -36,6 +38,8 @@ const QUEUE_BATCHES: usize = 1 << 10;
 pub(crate) struct InOrderExec {
     input: Arc<dyn ExecutionPlan>,
     fetch: Option<usize>,
+    /// Rows of a batch of the input, unless a session has chosen another number.
+    batch_rows: usize,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -50,11 +54,17 @@ impl InOrderExec {
             input.boundedness(),
         );
         let metrics = ExecutionPlanMetricsSet::new();
-        Self { input, fetch, properties: Arc::new(properties), metrics }
+        let batch_rows = BATCH_ROWS;
+        Self { input, fetch, batch_rows, properties: Arc::new(properties), metrics }
+    }
+
+    /// The same over another input, which gives batches of so many rows.
+    pub(crate) fn with_batches(&self, input: Arc<dyn ExecutionPlan>, batch_rows: usize) -> Self {
+        Self { batch_rows, ..self.over(input) }
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self::new(input, self.fetch)
+        Self { batch_rows: self.batch_rows, ..Self::new(input, self.fetch) }
     }
 }
 
@@ -88,6 +98,10 @@ impl ExecutionPlan for InOrderExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let threads = context.session_config().target_partitions();
+        let context = match context.session_config().batch_size() {
+            BATCH_ROWS => with_batch_rows(&context, self.batch_rows),
+            _ => context,
+        };
         Ok(Box::pin(Parts {
             count: self.input.output_partitioning().partition_count(),
             input: Arc::clone(&self.input),
