@@ -99,36 +99,3 @@ fn changes_at_nodes_have_the_limit_too() {
         assert_eq!(asked(&session, long), [["100000"]]);
     });
 }
-
-/// Exchanges, of which each node writes a part to its disk, while others do the same.
-#[test]
-fn exchanges_that_go_to_a_disk_end() {
-    const SORT: &str = "SELECT count(*), sum(r), max(s) FROM (SELECT g, s, row_number() OVER \
-                        (PARTITION BY g ORDER BY n) r FROM t) q";
-    const GROUPS: &str = "SELECT count(*), sum(c) FROM (SELECT g, count(DISTINCT s) c FROM t \
-                          GROUP BY g) q";
-    with_room(|| {
-        let nodes = nodes(2);
-        let first = cluster(&nodes).session().unwrap();
-        let sql = "CREATE TABLE t AS SELECT i AS n, i % 4000 AS g, 'row number ' || i AS s \
-                   FROM generate_series(1, 200000) q(i)";
-        first.execute(sql, &Cut::Hash { column: "n".to_string() }).unwrap();
-        let wanted = [SORT, GROUPS].map(|sql| asked(&first, sql));
-        // Long before the deadline of the tests, an error names the statement that does not end.
-        let settings = "SET memory_limit = '24MB'; SET statement_timeout = '120s'; \
-                        SET datafusion.execution.sort_spill_reservation_bytes = 65536";
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    let session = cluster(&nodes).session().unwrap();
-                    session.query(settings).unwrap();
-                    for _ in 0..5 {
-                        for (sql, wanted) in [SORT, GROUPS].iter().zip(&wanted) {
-                            assert_eq!(asked(&session, sql), *wanted);
-                        }
-                    }
-                });
-            }
-        });
-    });
-}
