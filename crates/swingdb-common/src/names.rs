@@ -1,4 +1,5 @@
-//! Names of columns that must differ: [`free_name`].
+//! Names that nothing else has: [`free_name`] for columns that a user sees, and
+//! [`hidden!`](crate::hidden) for relations and columns of our own.
 
 /// A name that nothing has yet: the wanted one, or `name_1`, `name_2` ... `take` says whether it is
 /// free, and takes it then.
@@ -10,6 +11,22 @@ pub fn free_name(wanted: &str, mut take: impl FnMut(&str) -> bool) -> String {
         name = format!("{wanted}_{number}");
     }
     name
+}
+
+/// A name of our own, for a relation, column or function that a statement gets while it is planned
+/// or carried out. It begins with a control character, so no name that a person writes is the same.
+/// No stage reads an option or a text out of it. The one exception is the name of a table that is
+/// read with its row ids.
+///
+/// ```
+/// assert_eq!(swingdb_common::hidden!("rowid"), "\u{1}rowid");
+/// assert_eq!(format!(swingdb_common::hidden!("side {}"), 2), "\u{1}side 2");
+/// ```
+#[macro_export]
+macro_rules! hidden {
+    ($name:literal) => {
+        concat!("\u{1}", $name)
+    };
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ use crate::plan::sound_relations::SoundRelations;
 use crate::plan::{point_series, size, withs};
 use crate::scan::table::SwingTable;
 use crate::text::parameters::Params;
-use crate::text::{depth, parser, refused};
+use crate::text::{depth, parser, refused, relation_statements};
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
@@ -458,6 +458,9 @@ impl ContextProvider for Planner<'_> {
         name: &str,
         args: Vec<Expr>,
     ) -> DfResult<Arc<dyn TableSource>> {
+        if relation_statements::is_call(name) {
+            return Err(relation_statements::unasked(&args).into());
+        }
         let folded = name.to_ascii_lowercase();
         if system::names::is_function(&folded) {
             return self.system_function(&folded, args);

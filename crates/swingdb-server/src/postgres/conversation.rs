@@ -10,6 +10,7 @@ use pgwire::messages::startup::{Authentication, BackendKeyData, ParameterStatus,
 use swingdb::cutter::{first_words, split};
 use swingdb::{QueryResult, Value};
 
+use crate::postgres::copy_out::CopyOut;
 use crate::postgres::cursors;
 use crate::postgres::cursors::Cursors;
 use crate::postgres::failure::Failure;
@@ -27,6 +28,8 @@ pub enum Outcome {
     Result(QueryResult),
     /// It is done; its tag.
     Done(String),
+    /// Rows that are copied to the client.
+    Copy(CopyOut, QueryResult),
     /// The next rows of a cursor: how many at most, and its name.
     Fetch(u64, String),
     /// One setting: its name and value.
@@ -126,6 +129,11 @@ impl Conversation {
     fn answer_statement(&mut self, outcome: Outcome) -> Result<(), Failure> {
         match outcome {
             Outcome::Done(tag) => self.complete(tag),
+            Outcome::Copy(copy, result) => {
+                let rows = Rows::new(result, &copy.formats())?;
+                let tag = copy.send(rows, &mut self.wire)?;
+                self.complete(tag)
+            }
             Outcome::Fetch(count, name) => {
                 self.answer_rows(self.cursors.fetch(count, &name, &[])?)
             }
@@ -188,6 +196,10 @@ impl Conversation {
         }
         if let Some(about) = cursors::About::of(statement)? {
             return self.carry_out_cursor(about, values);
+        }
+        if let Some(copy) = CopyOut::of(statement)? {
+            let result = self.session.run(&copy.query, values)?;
+            return Ok(Outcome::Copy(copy, result));
         }
         let result = self.session.run(statement, values)?;
         if let (["show", name], "SHOW") = (&words[..], result.tag())

@@ -41,7 +41,7 @@ pub enum About<'a> {
 }
 
 impl<'a> About<'a> {
-    /// What a statement says; `None` where it is not about cursors.
+    /// The statement, taken apart; `None` where it is not about cursors.
     pub fn of(statement: &'a str) -> Result<Option<Self>, Refusal> {
         let mut pieces = words(statement).peekable();
         let first = pieces.next().filter(|piece| piece.kind == Kind::Word);
@@ -172,10 +172,10 @@ fn forward_only() -> Refusal {
     Refusal::new("55000", "cursors of this server only move forward, by one row or more")
 }
 
-/// What several fetches take rows from, one after the other.
+/// The rows of a cursor, of which several fetches take some, one after the other.
 struct Source {
     batches: Box<dyn Iterator<Item = swingdb::Result<RecordBatch>> + Send>,
-    /// What is left of the last batch.
+    /// The rest of the last batch.
     left: Option<RecordBatch>,
 }
 

@@ -15,6 +15,7 @@ use swingdb::cutter::{first_words, split};
 use swingdb::{ScalarValue, Value};
 
 use crate::postgres::conversation::{Conversation, Outcome, change_tag, row_tag};
+use crate::postgres::copy_out::CopyOut;
 use crate::postgres::cursors::About;
 use crate::postgres::failure::Failure;
 use crate::postgres::parameters::{MAX_PARAMETERS, count, decode};
@@ -79,12 +80,13 @@ impl Conversation {
             return Ok(vec![None; wanted]);
         }
         self.settle_state()?;
-        // Parameters of a cursor are those of its query.
-        let query = match About::of(sql) {
-            Ok(Some(About::Declare { query, .. })) => query,
-            _ => sql,
+        // Parameters of a cursor and of a copy are those of its query.
+        let query = match (About::of(sql), CopyOut::of(sql)) {
+            (Ok(Some(About::Declare { query, .. })), _) => query.to_string(),
+            (_, Ok(Some(copy))) => copy.query,
+            _ => sql.to_string(),
         };
-        let types = self.session.connection().parameter_types(query);
+        let types = self.session.connection().parameter_types(&query);
         // An error of the statement is reported when it runs, with its values.
         let types = types.unwrap_or_default();
         let field = |at: usize| types.get(at).cloned().flatten();
@@ -132,6 +134,11 @@ impl Conversation {
         let result = match self.carry_out(&portal.sql, &portal.values)? {
             Outcome::Done(tag) => {
                 portal.run = Run::Changed(tag);
+                return Ok(());
+            }
+            Outcome::Copy(copy, result) => {
+                let rows = Rows::new(result, &copy.formats())?;
+                portal.run = Run::Copy(Box::new((copy, rows)));
                 return Ok(());
             }
             Outcome::Fetch(count, name) => {
@@ -270,7 +277,7 @@ impl Conversation {
         }
         self.settle_state()?;
         let rows = match self.carry_out(sql, values)? {
-            Outcome::Done(_) => return Ok(None),
+            Outcome::Done(_) | Outcome::Copy(..) => return Ok(None),
             // Its rows are taken when it is executed.
             Outcome::Fetch(count, name) => self.cursors.fetch(count, &name, &[])?,
             Outcome::Shown(name, value) => Rows::of_text(&name, &value, &[])?,
@@ -301,6 +308,15 @@ impl Conversation {
                         debug_assert!(rows.sent > before);
                         self.wire.send(&PortalSuspended::new())?;
                     }
+                }
+            }
+            Run::Copy(_) => {
+                let done = Run::Done("COPY".to_string());
+                if let Run::Copy(copied) = std::mem::replace(&mut portal.run, done) {
+                    let (copy, rows) = *copied;
+                    let tag = copy.send(rows, &mut self.wire)?;
+                    self.complete(tag.clone())?;
+                    portal.run = Run::Done(tag);
                 }
             }
             Run::Changed(tag) | Run::Done(tag) => {

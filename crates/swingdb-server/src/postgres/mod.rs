@@ -9,6 +9,7 @@
 //! | [`messages`] | the messages of a session, each answered |
 //! | [`conversation`] | one session and its statements |
 //! | [`extended`], [`portals`] | messages about prepared statements and portals, and these |
+//! | [`copy_out`] | rows that are copied to the client, as text, CSV and binary |
 //! | [`cursors`] | cursors, of which so many rows at a time are fetched |
 //! | [`failure`] | why a message is not answered as it asks |
 //! | [`types`] | the PostgreSQL type for each Arrow type |
@@ -21,6 +22,7 @@
 
 pub mod columns;
 pub mod conversation;
+pub mod copy_out;
 pub mod cursors;
 pub mod extended;
 pub mod failure;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use swingdb::Value;
 use swingdb::cutter::first_words;
 
+use crate::postgres::copy_out::CopyOut;
 use crate::postgres::rows::Rows;
 use crate::postgres::types::PgType;
 
@@ -38,6 +39,8 @@ pub(super) enum Run {
     Waiting,
     /// Rows are being sent.
     Rows(Box<Rows>),
+    /// Rows are to be copied to the client.
+    Copy(Box<(CopyOut, Rows)>),
     /// A statement without rows has been carried out; its tag.
     Changed(String),
     /// All is sent; the tag.

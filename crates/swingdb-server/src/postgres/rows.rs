@@ -69,9 +69,10 @@ pub struct Rows {
     pub sent: u64,
 }
 
-struct Batch {
-    columns: Vec<(Column, Nulls)>,
-    rows: usize,
+/// Some rows, in the forms that values are written from.
+pub(super) struct Batch {
+    pub(super) columns: Vec<(Column, Nulls)>,
+    pub(super) rows: usize,
     next: usize,
 }
 
@@ -107,7 +108,7 @@ impl Batch {
 }
 
 /// Writes a message behind its length, which counts itself.
-fn sized_message(
+pub(super) fn sized_message(
     out: &mut bytes::BytesMut,
     write: impl FnOnce(&mut bytes::BytesMut) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
@@ -163,6 +164,17 @@ impl Rows {
         description(&self.schema, &self.formats)
     }
 
+    /// The names of the columns.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// The next rows, for a caller who writes them.
+    pub(super) fn next_batch(&mut self) -> Result<Option<Batch>, Refusal> {
+        let Some(batch) = self.batches.next() else { return Ok(None) };
+        Ok(Some(Batch::of(&self.schema, &batch?)?))
+    }
+
     /// Sends at most so many rows; whether that was the last.
     pub fn send(&mut self, wire: &mut Wire, most: u64) -> Result<bool, Failure> {
         let mut left = most;
@@ -182,9 +194,9 @@ impl Rows {
                     left -= 1;
                 }
             }
-            self.batch = match self.batches.next() {
+            self.batch = match self.next_batch()? {
                 None => return Ok(true),
-                Some(batch) => Some(Batch::of(&self.schema, &batch.map_err(Refusal::from)?)?),
+                batch => batch,
             };
         }
     }

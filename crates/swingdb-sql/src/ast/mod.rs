@@ -3,6 +3,8 @@
 pub(crate) mod asof;
 pub mod build;
 pub mod create;
+pub mod insert;
+pub mod merge;
 pub mod names;
 pub(crate) mod pivot;
 pub(crate) mod select_items;

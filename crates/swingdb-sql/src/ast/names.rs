@@ -45,7 +45,7 @@ pub fn plain_parts(name: &ObjectName) -> Option<Vec<&str>> {
 }
 
 /// The name of a column that an expression without a name computes: its text. The parser is given
-/// the `->` of JSON as `#>` (see [`tokens`](crate::text::tokens)).
+/// the `->` of JSON as `#>` (see [`json_arrows`](crate::text::json_arrows)).
 pub(crate) fn written_name(expr: &Expr) -> String {
     struct Arrows;
     impl VisitorMut for Arrows {

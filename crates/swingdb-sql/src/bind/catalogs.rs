@@ -21,7 +21,6 @@ use swingdb_store::{Catalog, Macro, MacroKind, Store, Table, View as StoredView}
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::system::names::{PG_CATALOG, table_name};
 use crate::scan::hidden::HiddenColumns;
-use crate::text::relation_statements::told;
 
 /// The schema of the tables that describe all others.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
@@ -244,9 +243,6 @@ impl Catalogs {
 
     /// The error for a name that means nothing, with the nearest name that does.
     pub fn unknown_table(&self, name: &TableReference) -> Error {
-        if let Some(text) = told(name.table()) {
-            return Error::unsupported(format!("({text}) in this place; SELECT can read it"));
-        }
         let spelled = name.to_string();
         let candidates = match name {
             TableReference::Bare { .. } => self.names(),

@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 
 use arrow::array::StringArray;
 use arrow::compute::regexp_is_match_scalar;
+use arrow::datatypes::DataType;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
@@ -29,7 +30,7 @@ use crate::ast::walk::{replace_names, rewrite_own_exprs, walk_mut};
 use crate::ast::{build, stars};
 use crate::bind::from_columns;
 use crate::bind::hidden::Hidden;
-use crate::bind::lookahead::{Columns, Known, Lookahead, is_typed};
+use crate::bind::lookahead::{Columns, Known, Lookahead};
 use crate::bind::with_clauses::Withs;
 use crate::desugar::relations::Relations;
 
@@ -332,13 +333,15 @@ pub(crate) fn all_of(
     columns_of(planner, around, everything(), from)
 }
 
-/// All columns of a FROM clause with their types.
+/// All columns of a FROM clause with their types; those whose types are not `needed` may be left
+/// out.
 pub(crate) fn typed_of(
     planner: &dyn Lookahead,
     around: &Withs,
     from: &[TableWithJoins],
+    needed: &dyn Fn(&Column) -> bool,
 ) -> Result<Columns> {
-    let columns = told(planner, around, everything(), from, true)?.into_iter();
+    let columns = told(planner, around, everything(), from, Some(needed))?.into_iter();
     Ok(columns.filter_map(|(column, data_type)| Some((column, data_type?))).collect())
 }
 
@@ -349,26 +352,30 @@ pub(crate) fn columns_of(
     item: SelectItem,
     from: &[TableWithJoins],
 ) -> Result<Vec<Column>> {
-    let columns = told(planner, around, item, from, false)?.into_iter();
+    let columns = told(planner, around, item, from, None)?.into_iter();
     Ok(columns.map(|(column, _)| column).collect())
 }
 
-/// As [`columns_of`]; with the types of all if they are to be `typed`.
+/// As [`columns_of`]; with the types of those columns whose types are needed. The planner is asked
+/// only where the catalogs and the text do not tell them.
 fn told(
     planner: &dyn Lookahead,
     around: &Withs,
     item: SelectItem,
     from: &[TableWithJoins],
-    typed: bool,
+    needed: Option<&dyn Fn(&Column) -> bool>,
 ) -> Result<Known> {
-    if let Some(known) = from_columns::known(planner, around, &item, from)
-        && (!typed || is_typed(&known))
-    {
-        return Ok(known);
+    if let Some(known) = from_columns::known(planner, around, &item, from) {
+        let is_missing = |(column, data_type): &(Column, Option<DataType>)| {
+            data_type.is_none() && needed.is_some_and(|needed| needed(column))
+        };
+        if !known.iter().any(is_missing) {
+            return Ok(known);
+        }
     }
     let mut query = build::select(vec![item], from.to_vec(), None)?;
     query.with = around.needed_by(from);
-    planner.columns_of(build::statement(query, None), typed)
+    planner.columns_of(build::statement(query, None), needed.is_some())
 }
 
 fn everything() -> SelectItem {

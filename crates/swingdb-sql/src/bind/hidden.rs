@@ -7,12 +7,13 @@ use datafusion::common::Column;
 use datafusion::sql::sqlparser::ast::{
     ObjectNamePart, TableFactor, TableWithJoins, Visit, Visitor,
 };
+use swingdb_common::hidden;
 
 use crate::ast::names::name_of;
 use crate::scan::hidden::{HiddenColumns, PLACE_COLUMN};
 
 /// The numbers of rows in a POSITIONAL JOIN.
-pub(crate) const POSITION: &str = "\u{1}position";
+pub(crate) const POSITION: &str = hidden!("position");
 
 /// The relations of a FROM clause with a hidden column, by their names in expressions.
 pub(crate) struct Hidden(Vec<String>);

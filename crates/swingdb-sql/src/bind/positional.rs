@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, Statement, TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
 use swingdb_common::error::{Error, Result};
+use swingdb_common::hidden;
 
 use crate::ast::build;
 use crate::ast::names::name_of;
@@ -103,7 +104,7 @@ fn numbered(
         Some(name) => name.clone(),
         None => {
             *count += 1;
-            Ident::with_quote('"', format!("\u{1}side {count}"))
+            Ident::with_quote('"', format!(hidden!("side {}"), count))
         }
     };
     if let TableFactor::Table { name, alias: None, args: None, .. } = factor

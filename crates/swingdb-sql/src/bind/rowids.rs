@@ -1,7 +1,7 @@
 //! `rowid`: the places of a stored table's rows, as one more column.
 //!
 //! No `*` shows it, and a column of that name wins. Where a statement names a `rowid`, each stored
-//! table without such a column is read under a name that gives it one (see [`PLACE_SUFFIX`]). Each
+//! table without such a column is read under a name that gives it one (see [`HiddenColumns`]). Each
 //! `*` beside it is written out without.
 
 use std::ops::ControlFlow;
@@ -22,7 +22,7 @@ use crate::bind::columns::{columns_of, each_select};
 use crate::bind::hidden::Hidden;
 use crate::bind::lookahead::Lookahead;
 use crate::bind::with_clauses::Withs;
-use crate::scan::hidden::{PLACE_COLUMN, PLACE_SUFFIX};
+use crate::scan::hidden::{HiddenColumns, PLACE_COLUMN};
 
 /// Gives the tables of a statement that names a `rowid` that column.
 pub(crate) fn show(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
@@ -187,7 +187,8 @@ fn show_table(
     }
     let schema = reference.schema().map(str::to_string);
     let place = name.0.last_mut()?;
-    let hidden = format!("{}{PLACE_SUFFIX}", place.as_ident()?.value);
+    let places = HiddenColumns { places: true, ..HiddenColumns::default() };
+    let hidden = places.name(&place.as_ident()?.value);
     *place = ObjectNamePart::Identifier(Ident::with_quote('"', hidden));
     if given.is_some() {
         return Some(None);

@@ -36,6 +36,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::ast::walk::walk_mut;
+use crate::ast::{build, insert};
 use crate::bind::catalogs::{Found, Source};
 use crate::bind::columns::names_of;
 use crate::bind::from_columns;
@@ -433,7 +434,8 @@ impl<'a> Resolver<'a> {
             Statement::Insert(insert) => {
                 let mut scope = Scope::default();
                 if let TableObject::TableName(name) = &insert.table {
-                    scope.relations.push(self.table(name, None));
+                    let alias = insert::alias(insert).map(|alias| build::alias(&alias));
+                    scope.relations.push(self.table(name, alias.as_ref()));
                 }
                 scope
             }

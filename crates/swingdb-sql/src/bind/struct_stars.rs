@@ -16,7 +16,7 @@ use crate::ast::build::reference;
 use crate::ast::names::name_of;
 use crate::ast::{build, stars};
 use crate::bind::columns::{each_select, typed_of};
-use crate::bind::lookahead::{Columns, Lookahead};
+use crate::bind::lookahead::Lookahead;
 use crate::bind::with_clauses::Withs;
 
 /// Puts the fields for every `column.*` of a statement.
@@ -29,14 +29,14 @@ fn expand(planner: &dyn Lookahead, around: &Withs, select: &mut Select) -> Resul
         return Ok(());
     }
     let relations = names(&select.from);
-    let mut columns: Option<Columns> = None;
     let mut projection = Vec::with_capacity(select.projection.len());
     for item in std::mem::take(&mut select.projection) {
         let fields = match star(&item) {
             Some((path, options)) if !is_relation(&path, &relations) => {
+                let is_named = |column: &Column| path.iter().any(|part| alike(part, &column.name));
                 // What cannot be planned is an error of the whole statement.
-                let all = || typed_of(planner, around, &select.from).unwrap_or_default();
-                fields(&path, options, columns.get_or_insert_with(all))?
+                let columns = typed_of(planner, around, &select.from, &is_named);
+                fields(&path, options, &columns.unwrap_or_default())?
             }
             _ => None,
         };
@@ -78,6 +78,10 @@ fn names(from: &[TableWithJoins]) -> Vec<String> {
     names.0
 }
 
+fn alike(name: &Ident, other: &str) -> bool {
+    name.value.eq_ignore_ascii_case(other)
+}
+
 fn lower(name: &Ident) -> String {
     name.value.to_lowercase()
 }
@@ -92,7 +96,6 @@ fn fields(
     options: &WildcardAdditionalOptions,
     columns: &[(Column, DataType)],
 ) -> Result<Option<Vec<SelectItem>>> {
-    let alike = |a: &Ident, b: &str| a.value.eq_ignore_ascii_case(b);
     let (place, below) = match path {
         [first, below @ ..] if columns.iter().any(|(c, _)| alike(first, &c.name)) => {
             (columns.iter().find(|(c, _)| alike(first, &c.name)), below)

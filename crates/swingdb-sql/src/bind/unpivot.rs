@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use arrow::datatypes::DataType;
+use datafusion::common::Column;
 use datafusion::sql::sqlparser::ast::{
     Array, Expr, ExprWithAlias, Ident, NullInclusion, SelectItem, SetExpr, Statement, TableFactor,
 };
@@ -35,11 +36,13 @@ pub(crate) fn turned(turner: &Turner<'_>, factor: &TableFactor) -> Result<TableF
         return Err(Error::internal("no UNPIVOT"));
     };
     let from = build::from(table.as_ref().clone());
-    let source = typed_of(turner.planner, &turner.around, std::slice::from_ref(&from))?;
-    let names: Vec<String> = source.iter().map(|(column, _)| column.name.clone()).collect();
+    let source = std::slice::from_ref(&from);
+    let all = columns::all_of(turner.planner, &turner.around, source)?.into_iter();
+    let names: Vec<String> = all.map(|column| column.name).collect();
     let values = value_names(value)?;
     let (entries, used) = entries(turner, table, columns, &names, values.len())?;
-    check_types(&entries, &source)?;
+    let is_used = |column: &Column| used.contains(&column.name);
+    check_types(&entries, &typed_of(turner.planner, &turner.around, source, &is_used)?)?;
     let mut taken = BTreeSet::new();
     let mut items = Vec::new();
     let mut shown = Vec::new();

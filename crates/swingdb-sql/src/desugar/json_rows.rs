@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, VisitorMut,
 };
 use swingdb_common::error::{Error, Result};
+use swingdb_common::hidden;
 use swingdb_functions::json::rows::{COLUMN_OF_ROW, COLUMNS, rows_of};
 
 use crate::ast::build;
@@ -17,9 +18,9 @@ use crate::ast::names::name_of;
 use crate::ast::walk::walk_mut;
 
 /// The name of a row.
-const ROW: &str = "\u{1}row";
+const ROW: &str = hidden!("row");
 /// The name of all rows.
-const ROWS: &str = "\u{1}rows";
+const ROWS: &str = hidden!("rows");
 
 /// Writes these relations out.
 pub(crate) fn expand(statement: &mut Statement) -> Result<()> {

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, TableFactor, Visit, Visitor, WildcardAdditionalOptions,
 };
 use swingdb_common::error::Result;
+use swingdb_common::hidden;
 
 use crate::ast::build;
 use crate::ast::build::is_named;
@@ -18,7 +19,7 @@ use crate::ast::names::quoted;
 use crate::ast::select_items;
 
 /// No user's column, and no relation, is called so.
-const KEY: &str = "\u{1}order";
+const KEY: &str = hidden!("order");
 const UNNEST: &str = "unnest";
 
 /// Rewrites a query, where it has such an order.

@@ -3,7 +3,8 @@
 //! For `x < 0.5` of a DOUBLE `x` the query engine turns both sides into decimals of 15 places: it
 //! takes tiny numbers for zero, has no answer for large ones, infinities and NaN, and cannot rule
 //! out segments by their bounds. The same where a value is one of several: in lists, `CASE`,
-//! `coalesce`, UNION; and inside of lists, structs and maps.
+//! `coalesce`, UNION; and inside of lists, structs and maps. Dates beside numbers are
+//! [refused](super::dates_and_numbers).
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use datafusion::logical_expr::{
 };
 use swingdb_functions::nested::unified::common_time;
 
+use crate::plan::dates_and_numbers;
 use crate::plan::moments::{self, MAX_LOOKED_AT};
 
 /// Whether an expression brings values to a common type.
@@ -46,16 +48,16 @@ fn picks_one(function: &str) -> bool {
 }
 
 /// The expression with its decimals as floating point where there is some beside them.
-pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
-            compare(vec![left.as_mut(), right.as_mut()], schema)
+            compare(vec![left.as_mut(), right.as_mut()], schema)?
         }
         Expr::Between(Between { expr, low, high, .. }) => {
-            compare(vec![expr.as_mut(), low.as_mut(), high.as_mut()], schema)
+            compare(vec![expr.as_mut(), low.as_mut(), high.as_mut()], schema)?
         }
         Expr::InList(InList { expr, list, .. }) => {
-            compare(std::iter::once(expr.as_mut()).chain(list).collect(), schema)
+            compare(std::iter::once(expr.as_mut()).chain(list).collect(), schema)?
         }
         Expr::Case(Case { expr, when_then_expr, else_expr }) => {
             let (mut compared, mut results) = (Vec::new(), Vec::new());
@@ -65,29 +67,32 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             }
             results.extend(else_expr.as_deref_mut());
             // Without an operand the arms are conditions.
-            let operand = expr.as_deref_mut();
-            let settled = operand.is_some_and(|operand| {
-                compared.push(operand);
-                unify(compared, schema)
-            });
-            unify(results, schema) | settled
+            let settled = match expr.as_deref_mut() {
+                Some(operand) => {
+                    compared.push(operand);
+                    unify(compared, schema)?
+                }
+                None => false,
+            };
+            unify(results, schema)? | settled
         }
         Expr::WindowFunction(call) => match call.params.args.as_mut_slice() {
             [value, _, default] => as_its_type(default, value, schema),
             _ => false,
         },
         Expr::ScalarFunction(call) if is_span(call.name()) => {
+            dates_and_numbers::check(call.args.iter().filter_map(|arg| arg.get_type(schema).ok()))?;
             let mut points = call.args.iter_mut().skip(1).collect::<Vec<_>>();
             moments::read_texts(&mut points, schema) | moments::settle(&mut points, schema)
         }
         Expr::ScalarFunction(call) if picks_one(call.name()) => {
             // The first argument of `nvl2` is only asked whether it is NULL.
             let first = usize::from(call.name() == "nvl2").min(call.args.len());
-            unify(call.args[first..].iter_mut().collect(), schema)
+            unify(call.args[first..].iter_mut().collect(), schema)?
         }
         _ => false,
     };
-    Transformed::new_transformed(expr, changed)
+    Ok(Transformed::new_transformed(expr, changed))
 }
 
 /// Makes a value that stands for another one of its type, as a cast does: the engine would cut
@@ -249,19 +254,21 @@ fn common(types: &[DataType]) -> Option<DataType> {
 }
 
 /// As [`unify`], of values that are compared.
-fn compare(mut operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    moments::read_texts(&mut operands, schema) | unify(operands, schema)
+fn compare(mut operands: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
+    let read = moments::read_texts(&mut operands, schema);
+    Ok(unify(operands, schema)? | read)
 }
 
 /// Turns decimals into the widest floating point type of the operands, if one has such a type.
-fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     let looked_at = operands.iter().take(MAX_LOOKED_AT);
     // Where one has no type, the engine will say so.
     let types = looked_at.map(|operand| operand.get_type(schema)).collect::<Result<Vec<_>>>();
-    let Ok(types) = types.map(|types| distinct(types.into_iter())) else { return false };
+    let Ok(types) = types.map(|types| distinct(types.into_iter())) else { return Ok(false) };
     if types.len() < 2 {
-        return false;
+        return Ok(false);
     }
+    dates_and_numbers::check(types.iter().cloned())?;
     let mut changed = false;
     for operand in operands {
         let Ok(given) = operand.get_type(schema) else { continue };
@@ -271,7 +278,7 @@ fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
             changed = true;
         }
     }
-    changed
+    Ok(changed)
 }
 
 /// Whether values of a type become those of the [`common`] one.
@@ -318,7 +325,7 @@ mod tests {
         ];
         let schema = Schema::new_with_metadata(fields, HashMap::new());
         let schema = DFSchema::try_from(schema).unwrap();
-        rewrite(expr, &schema).data.to_string()
+        rewrite(expr, &schema).unwrap().data.to_string()
     }
 
     fn half() -> Expr {

@@ -16,6 +16,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Union, Values, lit,
 };
+use swingdb_common::hidden;
 
 use crate::bind::functions::once::DRAWN_ONCE;
 use crate::nodes::expressions::any_part;
@@ -170,7 +171,7 @@ impl Draws {
             }
             let column = found.next().unwrap_or_else(|| {
                 let number = NEXT.fetch_add(1, Ordering::Relaxed);
-                let column = Column::from_name(format!("\u{1}draw {number}"));
+                let column = Column::from_name(format!(hidden!("draw {}"), number));
                 self.columns.push(part.alias(column.name()));
                 column
             });

@@ -11,6 +11,8 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, Subquery};
 
+use swingdb_common::hidden;
+
 use crate::nodes::expressions::{any_node, any_part};
 use crate::plan::drawn_once;
 
@@ -31,7 +33,7 @@ pub(crate) fn rewrite(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::ScalarSubquery(Subquery { subquery, outer_ref_columns, spans }) = expr else {
         return Ok(Transformed::no(expr));
     };
-    let name = format!("\u{1}drawn {}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let name = format!(hidden!("drawn {}"), NEXT.fetch_add(1, Ordering::Relaxed));
     let plan = LogicalPlanBuilder::from(subquery).alias(TableReference::bare(name))?.build()?;
     let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns, spans };
     Ok(Transformed::yes(Expr::ScalarSubquery(subquery)))

@@ -35,7 +35,7 @@ use swingdb_functions::nested::map::map_of;
 use swingdb_functions::nested::map_values::value_of;
 use swingdb_functions::nested::unified::list_of;
 
-use crate::desugar::{DISTINCT_FROM, NOT_DISTINCT_FROM};
+use crate::desugar::expressions::{DISTINCT_FROM, NOT_DISTINCT_FROM};
 use crate::plan::{moments, times};
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);

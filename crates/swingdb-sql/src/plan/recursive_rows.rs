@@ -14,9 +14,10 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, RecursiveQuery, TableScan};
+use swingdb_common::hidden;
 
 /// No user's column is called so.
-const NOTHING: &str = "\u{1}nothing";
+const NOTHING: &str = hidden!("nothing");
 
 /// The plan with that column in its recursive queries.
 pub(crate) fn told_apart(plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -78,9 +78,7 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
     // What refers to a retyped column from inside of a subquery has its type by now.
     let settled = plan.transform_up_with_subqueries(|node| {
-        rewrite_parts(node, decimals_and_floats::is_concerned, |part, schema| {
-            Ok(decimals_and_floats::rewrite(part, schema))
-        })
+        rewrite_parts(node, decimals_and_floats::is_concerned, decimals_and_floats::rewrite)
     });
     Ok(settled?.data)
 }
@@ -141,15 +139,12 @@ fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed
                     Transformed::yes(absent_rows::rewrite(value))
                 }
                 mixed if decimals_and_floats::is_concerned(&mixed) => {
-                    dates_and_numbers::check(&mixed, schema)?;
                     if let Expr::InSubquery(membership) = mixed {
+                        dates_and_numbers::check_membership(&membership, schema)?;
                         return times::in_rows(membership, schema);
                     }
-                    let times = times::rewrite(mixed, schema);
-                    match times.transformed {
-                        true => times,
-                        false => decimals_and_floats::rewrite(times.data, schema),
-                    }
+                    let mixed = times::rewrite(mixed, schema);
+                    mixed.transform_data(|mixed| decimals_and_floats::rewrite(mixed, schema))?
                 }
                 other => dates::rewrite(other, schema),
             })

@@ -4,6 +4,7 @@
 
 use std::any::TypeId;
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Interval, UnaryOperator, Value, ValueWithSpan,
 };
@@ -16,6 +17,7 @@ use swingdb_common::time::intervals::{Length, unit};
 use crate::ast::asof::{self, Kind};
 use crate::ast::build::call;
 use crate::text::pivot_clauses;
+use crate::text::words::is_behind;
 
 /// The dialect of all statements.
 pub const DIALECT: SwingDialect = SwingDialect;
@@ -207,9 +209,22 @@ fn interval_of(value: Expr, leading_field: Option<DateTimeField>) -> Expr {
     })
 }
 
-/// The match condition of ours, if the parser stands before one: `*` or `* (+)`.
-pub(crate) fn match_condition(parser: &mut Parser<'_>) -> Option<Expr> {
-    if parser.peek_token_ref().token != Token::Mul || !is_behind_match_condition(parser) {
+/// A `*` that stands for all columns where the parser reads a single expression:
+///
+/// - `MATCH_CONDITION (*)` and `MATCH_CONDITION (* (+))`, see [`ast::asof`](crate::ast::asof);
+/// - `INSERT INTO t AS t PARTITION (*)`, see [`ast::insert`](crate::ast::insert);
+/// - `WHEN MATCHED THEN UPDATE SET ROW = *`, see [`ast::merge`](crate::ast::merge).
+fn star(parser: &mut Parser<'_>) -> Option<Expr> {
+    if parser.peek_token_ref().token != Token::Mul {
+        return None;
+    }
+    if is_behind(parser, &["PARTITION", "("])
+        || is_behind(parser, &["THEN", "UPDATE", "SET", "ROW", "="])
+    {
+        parser.advance_token();
+        return Some(Expr::Wildcard(AttachedToken::empty()));
+    }
+    if !is_behind(parser, &["MATCH_CONDITION", "("]) {
         return None;
     }
     parser.advance_token();
@@ -218,17 +233,6 @@ pub(crate) fn match_condition(parser: &mut Parser<'_>) -> Option<Expr> {
         OUTER.iter().for_each(|_| parser.advance_token());
     }
     Some(asof::match_condition(if is_outer { Kind::Left } else { Kind::Inner }))
-}
-
-/// Whether `MATCH_CONDITION (` has just been read.
-fn is_behind_match_condition(parser: &Parser<'_>) -> bool {
-    let read = (0..=parser.get_current_index()).rev().map(|at| &parser.token_at(at).token);
-    let mut read = read.filter(|token| !matches!(token, Token::Whitespace(_)));
-    let is_word = |token: &Token| match token {
-        Token::Word(word) => word.keyword == Keyword::MATCH_CONDITION,
-        _ => false,
-    };
-    read.next() == Some(&Token::LParen) && read.next().is_some_and(is_word)
 }
 
 /// Whether an unquoted word comes next.
@@ -318,7 +322,7 @@ impl Dialect for SwingDialect {
         if is_word(parser, "interval") {
             return interval(parser);
         }
-        pivot_clauses::parse(parser).or_else(|| match_condition(parser).map(Ok))
+        pivot_clauses::parse(parser).or_else(|| star(parser).map(Ok))
     }
 
     /// `a ISNULL` is `a IS NULL`, and no name for `a`.
@@ -363,6 +367,7 @@ impl Dialect for SwingDialect {
 
     also! {
         supports_alter_column_type_using
+        supports_insert_table_alias
         supports_lambda_functions
         supports_numeric_literal_underscores
         supports_order_by_all

@@ -53,7 +53,7 @@ mod tests {
                 "WITH c AS (SELECT * FROM t WHERE i) SELECT * FROM c WHERE j \
                  UNION SELECT * FROM d LIMIT 1",
             ),
-            ("INSERT INTO t FROM u WHERE i", "INSERT INTO t SELECT * FROM u WHERE i"),
+            ("INSERT INTO t FROM u WHERE i", "INSERT INTO t AS t SELECT * FROM u WHERE i"),
             ("INSERT INTO t (a) FROM u LIMIT 1", "INSERT INTO t (a) SELECT * FROM u LIMIT 1"),
             (
                 "SELECT x FROM (FROM t GROUP BY ALL) WHERE i IN (FROM u WHERE k)",

@@ -1,11 +1,11 @@
 //! Text: from characters to [statements](statement::Parsed).
 //!
-//! Forms that the parser does not know are rewritten in the tokens of the text ([`tokens`],
-//! [`forms`]). Then the text is parsed ([`parser`]): by DataFusion's parser in our [`dialect`], and
-//! before it by our own parsers for statements that only this database has ([`macros`],
-//! [`sequences`], [`types`], [`backup`], [`copy`]). Clauses that no later stage implements are
-//! refused at once ([`clauses`], [`refused`]). Who only needs to know where a statement ends asks
-//! the [`cutter`]; who keeps plans asks for a [`template`].
+//! Forms that the parser does not know are rewritten in the tokens of the text
+//! ([`statement_forms`], [`forms`]). Then the text is parsed ([`parser`]): by DataFusion's parser
+//! in our [`dialect`], and before it by our own parsers for statements that only this database has
+//! ([`macros`], [`sequences`], [`types`], [`backup`], [`copy`]). Clauses that no later stage
+//! implements are refused at once ([`clauses`], [`refused`]). Who only needs to know where a
+//! statement ends asks the [`cutter`]; who keeps plans asks for a [`template`].
 //!
 //! This stage sees one text. It knows no catalog and no session.
 
@@ -38,8 +38,9 @@ pub mod relation_statements;
 pub(crate) mod sequences;
 pub(crate) mod star_patterns;
 pub mod statement;
+pub(crate) mod statement_forms;
 pub mod template;
-pub mod tokens;
+pub(crate) mod tokens;
 pub(crate) mod types;
 pub(crate) mod using_key;
 pub(crate) mod using_sample;

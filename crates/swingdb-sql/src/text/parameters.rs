@@ -12,13 +12,12 @@ use std::ops::ControlFlow;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::Value::Placeholder;
-use datafusion::sql::sqlparser::ast::{ObjectName, ValueWithSpan, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{ValueWithSpan, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::value::Value;
 
 use crate::ast::walk::walk_mut;
-use crate::text::relation_statements;
 
 /// The values of a statement's parameters.
 #[derive(Clone, Debug, Default)]
@@ -168,10 +167,6 @@ pub fn number_parameters<T: VisitMut>(
             }
             ControlFlow::Continue(())
         }
-        fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
-            relation_statements::rewrite_parameters(name, &mut |text| self.number(text));
-            ControlFlow::Continue(())
-        }
     }
     let _ = walk_mut(tree, &mut Numberer { next, names });
     if *next > 1 && !names.is_empty() {
@@ -193,13 +188,6 @@ pub(crate) fn refuse_parameters<T: VisitMut>(tree: &mut T, what: &str) -> Result
                 }
                 _ => ControlFlow::Continue(()),
             }
-        }
-        fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
-            let mut found = None;
-            let mut keep = |text: &mut String| found = Some(text.clone());
-            relation_statements::rewrite_parameters(name, &mut keep);
-            self.0 = self.0.take().or(found);
-            ControlFlow::Continue(())
         }
     }
     let mut finder = Finder(None);

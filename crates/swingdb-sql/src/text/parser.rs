@@ -21,7 +21,7 @@ use crate::text::types;
 use crate::text::words::{ends, next_word, parse_name, parser_error, unexpected};
 use crate::text::{
     about_session, backup, clauses, collations, depth, dropped_words, forms, frame_exclude, macros,
-    refused, sequences, tokens, using_key,
+    refused, sequences, statement_forms, tokens, using_key,
 };
 
 /// Parses a text into statements.
@@ -178,7 +178,7 @@ pub(crate) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     dropped_words::rewrite(&mut pass)?;
     using_key::refuse(&pass)?;
     let tokens = pass.finish();
-    frame_exclude::rewrite(forms::rewrite_tokens(tokens::rewrite(tokens))?)
+    frame_exclude::rewrite(forms::rewrite_tokens(statement_forms::rewrite(tokens))?)
 }
 
 pub(crate) fn parser(tokens: Vec<TokenWithSpan>) -> Result<DFParser<'static>> {

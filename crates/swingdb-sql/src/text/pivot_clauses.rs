@@ -11,30 +11,20 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::ast::pivot::{Clauses, with_name};
+use crate::text::words::is_behind;
 
 /// Words that a clause begins with.
 const CLAUSES: [Keyword; 3] = [Keyword::ON, Keyword::USING, Keyword::GROUP];
 
 /// Reads the clauses, if the parser stands before them.
 pub(crate) fn parse(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
-    (begins(parser) && is_behind_for(parser)).then(|| clauses(parser).map(Clauses::into_expr))
+    let opens = ["PIVOT", "(", ")", "FOR", "("];
+    (begins(parser) && is_behind(parser, &opens)).then(|| clauses(parser).map(Clauses::into_expr))
 }
 
 fn begins(parser: &Parser<'_>) -> bool {
     matches!(&parser.peek_token_ref().token, Token::Word(word)
         if word.quote_style.is_none() && CLAUSES.contains(&word.keyword))
-}
-
-/// Whether `PIVOT () FOR (` has just been read.
-fn is_behind_for(parser: &Parser<'_>) -> bool {
-    let read = (0..=parser.get_current_index()).rev().map(|at| &parser.token_at(at).token);
-    let mut read = read.filter(|token| !matches!(token, Token::Whitespace(_)));
-    let mut is = |wanted: &Token| match (read.next(), wanted) {
-        (Some(Token::Word(word)), Token::Word(wanted)) => word.keyword == wanted.keyword,
-        (found, wanted) => found == Some(wanted),
-    };
-    let [pivot, behind] = ["PIVOT", "FOR"].map(Token::make_keyword);
-    [Token::LParen, behind, Token::RParen, Token::LParen, pivot].iter().all(&mut is)
 }
 
 fn clauses(parser: &mut Parser<'_>) -> Result<Clauses, ParserError> {

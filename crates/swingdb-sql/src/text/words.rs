@@ -1,6 +1,7 @@
 //! Words and names that the parsers of our own statements look for.
 
 use datafusion::sql::parser::DFParser;
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use swingdb_common::error::{Error, Result};
 
@@ -22,6 +23,21 @@ pub(crate) fn next_word(parser: &DFParser<'_>, ahead: usize, word: &str) -> bool
         Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
         _ => false,
     }
+}
+
+/// Whether the parser has just read these words and signs. Words are unquoted.
+pub(crate) fn is_behind(parser: &Parser<'_>, words: &[&str]) -> bool {
+    let read = (0..=parser.get_current_index()).rev().map(|at| &parser.token_at(at).token);
+    let mut read = read.filter(|token| !matches!(token, Token::Whitespace(_)));
+    words.iter().rev().all(|wanted| match read.next() {
+        Some(Token::Word(word)) => {
+            word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted)
+        }
+        Some(Token::LParen) => *wanted == "(",
+        Some(Token::RParen) => *wanted == ")",
+        Some(Token::Eq) => *wanted == "=",
+        _ => false,
+    })
 }
 
 /// Whether a CREATE replaces what is there, and whether for the session only.

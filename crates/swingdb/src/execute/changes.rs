@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     TransactionModifier, With,
 };
 use swingdb_common::error::{Error, Result};
+use swingdb_common::hidden;
 use swingdb_sql::bind::sequences;
 use swingdb_sql::text::parameters::Params;
 
@@ -19,7 +20,7 @@ use crate::session::{Session, temporary};
 
 /// The savepoint of a statement that changes temporary tables, and takes numbers from sequences of
 /// the session's database: no identifier that a person writes contains a control character.
-const NUMBERS: &str = "\u{1}numbers";
+const NUMBERS: &str = hidden!("numbers");
 
 /// Whether [`execute`] runs this statement.
 pub(crate) fn handles(statement: &Statement) -> bool {

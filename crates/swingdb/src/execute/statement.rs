@@ -5,10 +5,12 @@
 //!
 //! **Cycle.** Some statements run others: EXPLAIN, EXECUTE, COPY of a query, IMPORT DATABASE.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
-use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
@@ -210,7 +212,7 @@ pub(crate) fn execute_kept(
         return Err(refused::refused(&statement));
     }
     if view.main.catalog.has_sequences() && sequences::are_used(&mut statement) {
-        return take_numbers(session, statement, params);
+        return take_numbers(session, statement, params, view.extra.clone());
     }
     let plan = planner.plan_for(statement)?;
     if let (Some(keep), Some(conditions)) = (keep, conditions)
@@ -222,28 +224,41 @@ pub(crate) fn execute_kept(
     start(session, &engine, with_values(plan, params)?, "SELECT")
 }
 
-/// What names mean to a statement, also those of what others tell in it.
+/// What names mean to a statement, also those of what others tell in a query.
 pub(crate) fn telling(
     session: &Arc<Session>,
     statement: &mut Statement,
     params: &Params,
 ) -> Result<Catalogs> {
     let mut view = session.view()?;
-    for name in relation_statements::told_relations(statement) {
-        let parsed = parse(relation_statements::told(&name).unwrap_or_default())?.pop_front();
-        let parsed = parsed.ok_or_else(|| Error::internal("nothing to be told"))?;
-        let rows = execute(session, parsed, params)?;
-        let schema = rows.schema();
-        let table = GivenTable::try_new(schema, rows.collect()?)?;
-        view.extra.insert(name, Arc::new(table));
+    if changes::handles(statement) {
+        return Ok(view);
     }
+    let extra = &mut view.extra;
+    relation_statements::name_each(statement, &mut |text, name| {
+        if !extra.contains_key(name) {
+            let mut parsed = parse(text)?;
+            let (Some(parsed), true) = (parsed.pop_front(), parsed.is_empty()) else {
+                return Err(Error::internal(format!("({text}) is not one statement")));
+            };
+            let rows = execute(session, parsed, params)?;
+            let table = GivenTable::try_new(rows.schema(), rows.collect()?)?;
+            extra.insert(name.to_string(), Arc::new(table));
+        }
+        Ok(())
+    })?;
     Ok(view)
 }
 
 /// Runs a query that takes numbers from sequences, which is a change of the database.
-fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<QueryResult> {
+fn take_numbers(
+    session: &Session,
+    query: Statement,
+    params: &Params,
+    extra: BTreeMap<String, Arc<dyn TableProvider>>,
+) -> Result<QueryResult> {
     atomic::with_txn(session, |_| {
-        let (view, engine) = (session.view()?, session.engine()?);
+        let (view, engine) = (Catalogs { extra, ..session.view()? }, session.engine()?);
         let planner = Planner::of_session(session, &view, &engine).with_params(params);
         let plan = planner.plan(query)?;
         let rows = start(session, &engine, plan, "SELECT")?;
@@ -373,15 +388,20 @@ fn read_tables(session: &Session, statement: &Parsed) -> Vec<TableReference> {
     if let Parsed::Own(Own::Summarize { name }) = statement {
         return object_name_to_table_reference(name.clone(), false).into_iter().collect();
     }
-    let tables = reading(session, statement).map(|it| resolve_table_references(&it, false));
-    let Some(Ok((tables, _))) = tables else { return Vec::new() };
-    let mut all = Vec::with_capacity(tables.len());
-    for table in tables {
-        // What is told about a table reads it.
-        match relation_statements::told(table.table()).map(parse) {
-            Some(told) => all.extend(told.iter().flatten().flat_map(|it| read_tables(session, it))),
-            None => all.push(table),
-        }
+    let Some(mut read) = reading(session, statement) else { return Vec::new() };
+    let Ok((mut all, _)) = resolve_table_references(&read, false) else { return Vec::new() };
+    all.retain(|table| !relation_statements::is_call(table.table()));
+    let texts = match &mut read {
+        DfStatement::Statement(statement) => relation_statements::texts(statement),
+        DfStatement::Explain(ExplainStatement { statement, .. }) => match statement.as_mut() {
+            DfStatement::Statement(statement) => relation_statements::texts(statement),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    // What is told about a table reads it.
+    for told in texts.iter().flat_map(|text| parse(text).unwrap_or_default()) {
+        all.extend(read_tables(session, &told));
     }
     all
 }

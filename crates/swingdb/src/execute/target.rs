@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, TableFactor};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::{find_name, last_part, parts, quoted};
-use swingdb_sql::scan::hidden::{PLACE_COLUMN, PLACE_SUFFIX, ROWID_COLUMN, ROWID_SUFFIX};
+use swingdb_sql::scan::hidden::{HiddenColumns, PLACE_COLUMN, ROWID_COLUMN};
 use swingdb_store::{Catalog, IfExists, Table};
 
 use crate::session::Session;
@@ -199,9 +199,8 @@ impl Named {
     /// it has a column of that name.
     pub(crate) fn relation(&self) -> TableFactor {
         let mut columns = self.target.table.columns().iter();
-        let is_hidden = !columns.any(|column| column.name.eq_ignore_ascii_case(PLACE_COLUMN));
-        let places = if is_hidden { PLACE_SUFFIX } else { "" };
-        let hidden = format!("{}{ROWID_SUFFIX}{places}", self.target.name);
+        let places = !columns.any(|column| column.name.eq_ignore_ascii_case(PLACE_COLUMN));
+        let hidden = HiddenColumns { row_ids: true, places }.name(&self.target.name);
         build::table(&[self.database, &self.target.schema, &hidden], &self.alias)
     }
 

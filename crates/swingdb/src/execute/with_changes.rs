@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement, With};
 use swingdb_common::error::{Error, Result};
+use swingdb_common::hidden;
 use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_sql::ast::build;
 use swingdb_sql::text::parameters::Params;
@@ -20,9 +21,8 @@ use crate::session::Session;
 use crate::session::given::GivenTable;
 use crate::session::result::QueryResult;
 
-/// Begins the names of the tables of returned rows, and of the savepoint: no identifier that a
-/// person writes contains a control character.
-const MARK: &str = "\u{1}changed ";
+/// The savepoint; the tables of returned rows are called so, with a number.
+const CHANGED: &str = hidden!("changed");
 
 /// Whether a statement has changes in its WITH clause.
 pub(crate) fn has_some(statement: &Statement) -> bool {
@@ -48,7 +48,7 @@ pub(crate) fn run(
         return Err(Error::internal("a statement without a WITH clause"));
     };
     let _given = Given(session);
-    all_or_nothing(session, MARK, || changed(session, *query, params))
+    all_or_nothing(session, CHANGED, || changed(session, *query, params))
 }
 
 /// Forgets the returned rows, whatever happens.
@@ -77,7 +77,7 @@ fn changed(session: &Arc<Session>, mut query: Query, params: &Params) -> Result<
                 // Nothing is returned, so there is nothing to name.
                 continue;
             }
-            let name = format!("{MARK}{at}");
+            let name = format!("{CHANGED} {at}");
             one.query = Box::new(build::parse_query(&format!("SELECT * FROM \"{name}\""))?);
             session.give(name, Arc::new(GivenTable::try_new(schema, rows.collect()?)?));
         }

@@ -162,9 +162,7 @@ fn take_off(name: &mut ObjectName) -> bool {
 /// Whether an unqualified name is one of the temporary tables or views.
 fn has(catalog: &Catalog, name: &ObjectName) -> bool {
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return false };
-    // Marks of the statement's own code begin with a control character.
-    let name = ident.value.split('\u{1}').next().unwrap_or_default();
     let mut names = catalog.table_names(SCHEMA).unwrap_or_default();
     names.extend(catalog.view_names(SCHEMA));
-    match_name(names.iter().map(String::as_str), name).is_some()
+    match_name(names.iter().map(String::as_str), &ident.value).is_some()
 }

@@ -15,6 +15,7 @@ use datafusion::logical_expr::expr::{Exists, InSubquery, WindowFunction};
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, Join, JoinType, LogicalPlan, Projection, Subquery, Window, lit, when,
 };
+use swingdb_common::hidden;
 
 use crate::analyze::decorrelate::by_engine::is_at_most_one_row;
 use crate::analyze::decorrelate::only_element::only_element;
@@ -32,7 +33,7 @@ pub(crate) fn relation(what: &str) -> TableReference {
 fn numbered(what: &str) -> (u64, TableReference) {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    (number, TableReference::bare(format!("\u{1}{what} {number}")))
+    (number, TableReference::bare(format!(hidden!("{} {}"), what, number)))
 }
 
 /// The values of the columns that a subquery refers to, each combination once.
@@ -132,8 +133,8 @@ impl Rows {
         if is_at_most_one_row(&subquery.subquery) {
             return self.join_left(evaluated, vec![(Expr::Column(value), "value")], Vec::new());
         }
-        let list = array_agg(Expr::Column(value)).alias("\u{1}values");
-        let name = Expr::Column(Column::from_name("\u{1}values"));
+        let list = array_agg(Expr::Column(value)).alias(hidden!("values"));
+        let name = Expr::Column(Column::from_name(hidden!("values")));
         let lists = grouped(evaluated, vec![list])?;
         let list = self.join_left(lists, vec![(name, "values")], Vec::new())?;
         Ok(only_element().call(vec![list]))
@@ -164,11 +165,12 @@ impl Rows {
         if found_is_enough {
             return Ok(found);
         }
-        let counts = vec![count(lit(1)).alias("\u{1}all"), count(element).alias("\u{1}known")];
+        let counts =
+            vec![count(lit(1)).alias(hidden!("all")), count(element).alias(hidden!("known"))];
         let counted = grouped(evaluated, counts)?;
         let name = |name| Expr::Column(Column::from_name(name));
-        let all = name("\u{1}all");
-        let missing = when(all.clone().gt(lit(0_i64)), all.gt(name("\u{1}known"))).end()?;
+        let all = name(hidden!("all"));
+        let missing = when(all.clone().gt(lit(0_i64)), all.gt(name(hidden!("known")))).end()?;
         let missing = self.join_left(counted, vec![(missing, "missing")], Vec::new())?;
         // Of no rows nothing is a member, whether the value is known or not.
         let is_empty = missing.clone().is_null();

@@ -6,7 +6,7 @@
 //! several rows of `b` at the same time it is any one. As in DuckDB and, as `join_asof`, in Polars.
 //!
 //! The query engine does not know it. So it plans a plain join on `asof_join(condition)` ([`MARK`],
-//! which [`desugar`](crate::desugar::asof) puts), with all that names and types need; when
+//! which [`desugar::joins`](crate::desugar::joins) puts), with all that names and types need; when
 //! types are settled, the [rule](crate::analyze::asof) makes a [node](crate::nodes::asof)
 //! of it, and [`planner`] an operator ([`exec`]): the right side is collected in the order of keys
 //! and time ([`index`]), and the left side, unordered and in parallel, looks for its rows there.

@@ -11,14 +11,15 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
+use crate::ast::insert::is_by_name;
+use crate::ast::merge::WholeRow;
 use crate::text::clauses::{all_fields, none_of, query};
 
 pub(crate) fn insert(node: &Insert) -> Result<()> {
     all_fields!("INSERT", Insert {
         insert_token, optimizer_hints, or, ignore, into, table, table_alias, columns, source,
-        has_table_keyword, on, returning, replace_into;
+        has_table_keyword, on, partitioned, returning, replace_into;
         overwrite: false => "OVERWRITE; write TRUNCATE and INSERT in one transaction",
-        partitioned: None => "PARTITION",
         output: None => "OUTPUT; write RETURNING",
         priority: None => "LOW_PRIORITY, DELAYED and HIGH_PRIORITY",
         insert_alias: None => "AS a name for the new row; write ON CONFLICT and excluded",
@@ -32,12 +33,16 @@ pub(crate) fn insert(node: &Insert) -> Result<()> {
         multi_table_into_clauses: [] => "into several tables",
         multi_table_when_clauses: [] => "into several tables",
     } = node);
-    let Insert { or, ignore, table, table_alias, on, returning, replace_into, .. } = node;
+    let Insert { or, ignore, table, table_alias, partitioned, on, returning, replace_into, .. } =
+        node;
+    none_of("INSERT", &[(partitioned.is_some() && !is_by_name(node), "PARTITION")])?;
     match table {
         TableObject::TableName(_) => {}
         other => return Err(Error::plan(format!("INSERT INTO {other}: only a table takes rows"))),
     }
-    if let Some(TableAliasWithoutColumns { explicit: _, alias: _ }) = table_alias {}
+    if let Some(TableAliasWithoutColumns { explicit: false, alias }) = table_alias {
+        return Err(Error::plan(format!("INSERT INTO {table} {alias}; write AS {alias}")));
+    }
     match or {
         // ABORT is what happens anyway: the statement is undone.
         None
@@ -171,6 +176,7 @@ pub(crate) fn merge(node: &Merge) -> Result<()> {
 }
 
 fn merge_action(node: &MergeAction) -> Result<()> {
+    let is_whole = WholeRow::of(node).is_some();
     match node {
         MergeAction::Delete { delete_token: _ } => Ok(()),
         MergeAction::Update(MergeUpdateExpr {
@@ -183,7 +189,10 @@ fn merge_action(node: &MergeAction) -> Result<()> {
             none_of(
                 "MERGE ... UPDATE",
                 &[
-                    (update_predicate.is_some(), "WHERE; write WHEN MATCHED AND condition"),
+                    (
+                        update_predicate.is_some() && !is_whole,
+                        "WHERE; write WHEN MATCHED AND condition",
+                    ),
                     (delete_predicate.is_some(), "DELETE WHERE; write a WHEN of its own"),
                 ],
             )
@@ -204,7 +213,10 @@ fn merge_action(node: &MergeAction) -> Result<()> {
             none_of(
                 "MERGE ... INSERT",
                 &[
-                    (insert_predicate.is_some(), "WHERE; write WHEN NOT MATCHED AND condition"),
+                    (
+                        insert_predicate.is_some() && !is_whole,
+                        "WHERE; write WHEN NOT MATCHED AND condition",
+                    ),
                     (row && !columns.is_empty(), "(columns) ROW; write INSERT *"),
                 ],
             )

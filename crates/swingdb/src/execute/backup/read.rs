@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::hidden;
 use swingdb_sql::bind::sequences;
 use swingdb_sql::text::parameters::Params;
 use swingdb_sql::text::parser;
@@ -26,7 +27,7 @@ use crate::session::{Session, text_memory};
 /// Most bytes of a script.
 const MAX_SCRIPT_BYTES: u64 = 1 << 30;
 /// A name that no statement writes.
-const SAVEPOINT: &str = "\u{1}import database";
+const SAVEPOINT: &str = hidden!("import database");
 
 /// Runs an IMPORT DATABASE.
 pub(crate) fn import(session: &Arc<Session>, folder: &str) -> Result<QueryResult> {

@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch, relabel};
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::hidden;
 use swingdb_common::types::arrow_types::{column_type, enum_type, is_uuid_type};
 use swingdb_store::{
     Check, ColumnDef, Commented, Constraint, IfExists, Table, TableDef, View, WriteTxn,
@@ -41,7 +42,7 @@ use swingdb_sql::text::parameters::Params;
 
 /// The name of a table that is being rewritten; no identifier a person writes contains a control
 /// character.
-const REWRITTEN: &str = "\u{1}rewritten";
+const REWRITTEN: &str = hidden!("rewritten");
 
 /// Runs an ALTER TABLE. Its operations are applied in order, all or none.
 pub(crate) fn table(session: &Session, alter: &AlterTable) -> Result<Outcome> {

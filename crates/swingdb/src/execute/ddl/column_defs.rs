@@ -8,8 +8,6 @@ use datafusion::sql::sqlparser::ast::{ColumnOption, Expr, IndexColumn, TableCons
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::types::arrow_types::{column_type, enum_type, is_uuid_type};
 use swingdb_common::uuid;
-use swingdb_sql::ast::names::parts;
-use swingdb_sql::text::tokens::UNTYPED_MARK;
 use swingdb_store::{ColumnDef, Constraint};
 
 use crate::execute::dml::defaults;
@@ -65,15 +63,10 @@ pub(crate) fn column_def(
     Ok(ColumnDef { name, data_type, nullable, is_uuid, enumeration, default_sql })
 }
 
-/// Whether a column was given without a type.
+/// Whether a column was given without a type. The parser is given `ANY TYPE` for it, which its
+/// dialect of BigQuery has for parameters of functions.
 pub(crate) fn is_untyped(data_type: &sql::DataType) -> bool {
-    match data_type {
-        sql::DataType::Unspecified => true,
-        sql::DataType::Custom(name, _) => {
-            parts(name).is_ok_and(|parts| parts == [UNTYPED_MARK.to_string()])
-        }
-        _ => false,
-    }
+    matches!(data_type, sql::DataType::Unspecified | sql::DataType::AnyType)
 }
 
 /// PRIMARY KEY and UNIQUE of a table that is being defined.

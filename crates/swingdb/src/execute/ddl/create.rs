@@ -235,10 +235,7 @@ fn checked_query(session: &Session, create: &CreateView) -> Result<(String, Logi
     let (view, engine) = (session.view()?, session.engine()?);
     let planner = Planner::of_session(session, &view, &engine);
     let mut prepared = Statement::CreateView(create.clone());
-    if let [name, ..] = relation_statements::told_relations(&mut prepared).as_slice() {
-        let text = relation_statements::told(name).unwrap_or_default();
-        return Err(Error::unsupported(format!("({text}) in a view; SELECT can read it")));
-    }
+    relation_statements::refuse(&mut prepared, "a view")?;
     planner.prepare(&mut prepared)?;
     let Statement::CreateView(prepared) = prepared else {
         return Err(Error::internal("the statement makes no view any more"));

@@ -17,6 +17,7 @@ use swingdb_sql::bind::pivots::turn_tables;
 use swingdb_sql::planner::Planner;
 use swingdb_sql::text::asof::written;
 use swingdb_sql::text::parser::{parse_expression, parse_query};
+use swingdb_sql::text::relation_statements;
 use swingdb_sql::text::statement::{Body, CreateMacro, DropMacro, Parameter, Variant};
 use swingdb_store::{Catalog, IfExists, Macro, MacroKind, MacroParameter, MacroVariant};
 
@@ -165,8 +166,14 @@ fn kept(session: &Session, mut variant: Variant) -> Result<MacroVariant> {
         parameters.push(MacroParameter { name: name.value, default });
     }
     let sql = match &mut variant.body {
-        Body::Expr(expr) => expression_text(expr)?,
-        Body::Query(query) => query_text(session, query)?,
+        Body::Expr(expr) => {
+            relation_statements::refuse(expr.as_mut(), "a macro")?;
+            expression_text(expr)?
+        }
+        Body::Query(query) => {
+            relation_statements::refuse(query.as_mut(), "a macro")?;
+            query_text(session, query)?
+        }
     };
     Ok(MacroVariant { parameters, sql })
 }

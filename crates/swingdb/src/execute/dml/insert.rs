@@ -11,15 +11,14 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Insert, ObjectName, ObjectNamePart, Query, SetExpr, TableObject, Values, With,
+    Expr, Ident, Insert, ObjectName, Query, SetExpr, TableObject, Values, With,
 };
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::time::zones::Zone;
-use swingdb_sql::ast::build;
 use swingdb_sql::ast::names::quoted;
+use swingdb_sql::ast::{build, insert};
 use swingdb_sql::text::parameters::Params;
-use swingdb_sql::text::tokens::{ALIAS_MARK, BY_NAME_MARK};
 use swingdb_store::{Table, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn_of};
@@ -119,25 +118,12 @@ struct InsertTarget {
     by_name: bool,
 }
 
-/// The table's name without the marks of the token pass.
 fn into(insert: &Insert) -> Result<InsertTarget> {
     let name = match &insert.table {
         TableObject::TableName(name) => name.clone(),
         other => return Err(Error::plan(format!("INSERT INTO {other}: no table"))),
     };
-    let alias = insert.table_alias.as_ref().map(|alias| alias.alias.clone());
-    let mut into = InsertTarget { name, alias, by_name: false };
-    if let Some(ObjectNamePart::Identifier(last)) = into.name.0.last_mut() {
-        let value = last.value.clone();
-        if let Some(plain) = value.strip_suffix(BY_NAME_MARK) {
-            last.value = plain.to_string();
-            into.by_name = true;
-        } else if let Some((plain, alias)) = value.split_once(ALIAS_MARK) {
-            last.value = plain.to_string();
-            into.alias = Some(quoted(alias));
-        }
-    }
-    Ok(into)
+    Ok(InsertTarget { name, alias: insert::alias(insert), by_name: insert::is_by_name(insert) })
 }
 
 /// Where each column of the table comes from.

@@ -17,19 +17,20 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Fields, Int64Type, Schema, UInt64Type};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, Merge,
-    MergeAction, MergeClause, MergeClauseKind, MergeInsertKind, OutputClause, Query, SelectItem,
-    TableFactor, With,
+    MergeAction, MergeClause, MergeClauseKind, MergeInsertExpr, MergeInsertKind, OutputClause,
+    Query, SelectItem, TableFactor, With,
 };
 use swingdb_common::cast::convert::Origin;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::hidden;
 use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_common::time::zones::Zone;
 use swingdb_sql::ast::build;
+use swingdb_sql::ast::merge::WholeRow;
 use swingdb_sql::ast::names::quoted;
 use swingdb_sql::ast::stars::excluded;
 use swingdb_sql::scan::hidden::ROWID_COLUMN;
 use swingdb_sql::text::parameters::Params;
-use swingdb_sql::text::tokens::{ALL_MARK, NOTHING_MARK};
 use swingdb_store::{Catalog, RowId, RowIds, Table, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn_of};
@@ -43,11 +44,11 @@ use crate::execute::target::{Named, Target, check_given, column};
 use crate::session::Session;
 
 /// True in every row of the source; NULL where an outer join found none.
-const PRESENT: &str = "\u{1}present";
+const PRESENT: &str = hidden!("present");
 /// In RETURNING: what was done to a row.
 const ACTION: &str = "merge_action";
 /// The number of the clause that applies.
-const CLAUSE: &str = "\u{1}clause";
+const CLAUSE: &str = hidden!("clause");
 
 /// What a clause does.
 enum Action {
@@ -348,52 +349,46 @@ fn action(
     fields: &mut SourceFields<'_>,
 ) -> Result<Action> {
     let table = &named.target.table;
-    match &clause.action {
-        MergeAction::Delete { .. } => Ok(Action::Delete),
-        MergeAction::Update(update) => {
+    match (&clause.action, WholeRow::of(&clause.action)) {
+        (_, Some(WholeRow::Nothing)) => Ok(Action::Nothing),
+        (MergeAction::Delete { .. }, _) => Ok(Action::Delete),
+        (MergeAction::Update(_), Some(WholeRow::All)) => {
+            let (columns, values) = fields.all(table, source)?;
+            let pairs = columns.into_iter().zip(values);
+            Ok(Action::Update(pairs.map(|(column, value)| Set { column, value }).collect()))
+        }
+        (MergeAction::Update(update), None) => {
             if update.update_predicate.is_some() || update.delete_predicate.is_some() {
                 return Err(Error::unsupported("UPDATE ... WHERE in MERGE; use WHEN ... AND"));
             }
-            let text = update.assignments.first().map(|a| a.target.to_string());
-            match text.as_deref().map(|text| text.trim_matches('"')) {
-                Some(NOTHING_MARK) => Ok(Action::Nothing),
-                Some(ALL_MARK) => {
-                    let (columns, values) = fields.all(table, source)?;
-                    let pairs = columns.into_iter().zip(values);
-                    Ok(Action::Update(pairs.map(|(column, value)| Set { column, value }).collect()))
-                }
-                _ => sets(table, &update.assignments, &named.names()).map(Action::Update),
-            }
+            sets(table, &update.assignments, &named.names()).map(Action::Update)
         }
-        MergeAction::Insert(insert) => {
-            if insert.insert_predicate.is_some() {
-                return Err(Error::unsupported("INSERT ... WHERE in MERGE; use WHEN ... AND"));
-            }
-            let MergeInsertKind::Values(list) = &insert.kind else {
-                let (columns, values) = fields.all(table, source)?;
-                return Ok(Action::Insert { columns, values });
-            };
-            let [row] = list.rows.as_slice() else {
-                return Err(Error::plan("INSERT in MERGE takes exactly one row of VALUES"));
-            };
-            match row.content.as_slice() {
-                [Expr::Identifier(mark)] if mark.value == NOTHING_MARK => Ok(Action::Nothing),
-                [Expr::Identifier(mark)] if mark.value == ALL_MARK => {
-                    let (columns, values) = fields.all(table, source)?;
-                    Ok(Action::Insert { columns, values })
-                }
-                values => {
-                    let columns = insert_columns(table, &insert.columns, values.len())?;
-                    let pairs = values.iter().zip(&columns);
-                    let values = pairs.map(|(value, column)| {
-                        crate::execute::dml::set_list::stored_form(value, &table.columns()[*column])
-                    });
-                    let values = values.collect::<Result<Vec<Expr>>>()?;
-                    Ok(Action::Insert { columns, values })
-                }
-            }
+        (MergeAction::Insert(_), Some(WholeRow::All)) => {
+            let (columns, values) = fields.all(table, source)?;
+            Ok(Action::Insert { columns, values })
         }
+        (MergeAction::Insert(insert), None) => listed_insert(table, insert),
     }
+}
+
+/// `INSERT (columns) VALUES (...)`.
+fn listed_insert(table: &Table, insert: &MergeInsertExpr) -> Result<Action> {
+    if insert.insert_predicate.is_some() {
+        return Err(Error::unsupported("INSERT ... WHERE in MERGE; use WHEN ... AND"));
+    }
+    let rows = match &insert.kind {
+        MergeInsertKind::Values(list) => list.rows.as_slice(),
+        MergeInsertKind::Row => &[],
+    };
+    let [row] = rows else {
+        return Err(Error::plan("INSERT in MERGE takes exactly one row of VALUES"));
+    };
+    let columns = insert_columns(table, &insert.columns, row.content.len())?;
+    let values = row.content.iter().zip(&columns).map(|(value, column)| {
+        crate::execute::dml::set_list::stored_form(value, &table.columns()[*column])
+    });
+    let values = values.collect::<Result<Vec<Expr>>>()?;
+    Ok(Action::Insert { columns, values })
 }
 
 /// What expressions call the source.

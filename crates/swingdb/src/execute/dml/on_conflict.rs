@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::cast::shown::show;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::floats::canonical;
+use swingdb_common::hidden;
 use swingdb_common::runtime::cancel::go_on;
 use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_sql::ast::build;
@@ -39,12 +40,12 @@ use crate::execute::target::{Named, Target, column};
 use crate::session::Session;
 
 /// In-memory tables of one upsert: the existing rows, and the rows that could not be inserted.
-const OLD: &str = "\u{1}old";
-const NEW: &str = "\u{1}new";
+const OLD: &str = hidden!("old");
+const NEW: &str = hidden!("new");
 /// The row id in both.
-const ROW: &str = "\u{1}row";
+const ROW: &str = hidden!("row");
 /// Begins the names of the columns of the rows that could not be inserted.
-const EXCLUDED: &str = "\u{1}excluded ";
+const EXCLUDED: &str = hidden!("excluded ");
 
 /// What to do with rows that conflict.
 pub(crate) struct Rule {

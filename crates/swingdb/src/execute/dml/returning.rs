@@ -12,6 +12,7 @@ use arrow::datatypes::{Fields, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{SelectItem, With};
 use swingdb_common::cast::convert::nullable;
 use swingdb_common::error::{Error, Result};
+use swingdb_common::hidden;
 use swingdb_common::names::free_name;
 use swingdb_common::runtime::memory::AccountedRows;
 use swingdb_sql::ast::build;
@@ -25,7 +26,7 @@ use crate::execute::target::{Named, QualifiedName, Target, find_table};
 use crate::session::Session;
 
 /// The name of the in-memory table; no identifier a person writes contains a control character.
-const RETURNED: &str = "\u{1}returned";
+const RETURNED: &str = hidden!("returned");
 
 /// Rows that are read at once: so many are in memory before their size is known.
 const CHUNK_ROWS: usize = 8_192;
