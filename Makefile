@@ -18,6 +18,9 @@ ROWS ?= 20000000
 DEMO_OUT ?= $(CURDIR)/demo-output
 KILLS ?= 300
 MINUTES ?= 10
+# Nodes of the clusters that SQL files run on, and how tables are cut.
+SHARDS ?= 2 4
+CUT ?= hash
 # Which tests run with debug assertions: all, or with BRIEF=1 those inside the crates, those against
 # models, and those with failures. Kills at each system call, and whole programs, are left out then.
 BRIEF ?=
@@ -163,6 +166,16 @@ test-slt-duckdb: tools ## SQL files of tests/sql on DuckDB: are their expectatio
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/slt cargo build --locked --manifest-path tests/slt/Cargo.toml
 	$(CARGO_TARGET_DIR)/slt/debug/swingdb-slt --session "$(PY) $(CURDIR)/tests/slt/session.py --engine duckdb" \
 		--label duckdb --errors any --jobs $$(nproc) --folder tests/sql tests/sql
+
+# Refusals, and what SQL leaves open, are in the list of known differences.
+.PHONY: test-slt-cluster
+test-slt-cluster: build ## SQL files of tests/sql on clusters of 2 and 4 nodes: SHARDS=2 CUT=as_it_lies SUITE=dir
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cluster cargo build --locked --manifest-path cluster/Cargo.toml -p swingdb-cluster
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/slt cargo build --locked --manifest-path tests/slt/Cargo.toml
+	for shards in $(SHARDS); do \
+		$(CARGO_TARGET_DIR)/slt/debug/swingdb-slt --session "$(PY) $(CURDIR)/tests/slt/cluster.py --shards $$shards --cut $(CUT) --programs $(CARGO_TARGET_DIR)/cluster/debug" \
+		--label swingdb --label cluster --errors any --order any --jobs $$(nproc) --known tests/sql/known/cluster.txt \
+		$(if $(REPORT),--report $(REPORT)) $(if $(SUITE),$(SUITE),--folder tests/sql tests/sql) || exit; done
 
 .PHONY: test-soak
 test-soak: build ## Kill writers, readers, hookers at random for a while: make test-soak MINUTES=60

@@ -43,12 +43,28 @@ impl Drop for Session {
     }
 }
 
+/// Refuses what a transaction would not be: READ ONLY, ISOLATION LEVEL, AND CHAIN.
+fn check_words(sql: &str) -> Result<()> {
+    const KNOWN: [&str; 5] = ["transaction", "work", "immediate", "exclusive", "deferred"];
+    let is_known = |word: &str| KNOWN.iter().any(|known| word.eq_ignore_ascii_case(known));
+    match words(sql).skip(1).find(|word| !is_known(word.text)) {
+        Some(word) => {
+            let word = word.text.to_uppercase();
+            Err(Error::Unsupported(format!("{word} in BEGIN, COMMIT and the like")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Transactions of several statements.
 impl Session {
     /// Carries out BEGIN, COMMIT and ROLLBACK; `false`: it is another statement.
     pub(crate) fn block_statement(&self, sql: &str) -> Result<bool> {
         let first = first_words(sql, 1).pop().unwrap_or_default();
         let is_in = !matches!(*self.block.lock(), Block::None);
+        if ["begin", "start", "commit", "end", "abort"].contains(&first.as_str()) {
+            check_words(sql)?;
+        }
         match first.as_str() {
             "begin" | "start" if is_in => Err(transaction("there is a transaction already")),
             "begin" | "start" => {

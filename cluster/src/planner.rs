@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::session_state::SessionState;
@@ -45,7 +46,7 @@ use crate::client::{Client, url_of};
 use crate::colocate::{colocate, read_in_place};
 use crate::functions::{self, ByName, Carried};
 use crate::node::worker::ScanCodec;
-use crate::scan::{Reach, ShardScan};
+use crate::scan::{Reach, ShardScan, ShardedTable};
 use crate::settings::SessionSettings;
 use crate::wire::{Budget, TOKEN_HEADER};
 
@@ -228,6 +229,9 @@ impl QueryPlanner for ClusterPlanner {
             let shown = self.create_physical_plan(&explain.plan, session).await?;
             return Ok(explained(explain, &shown));
         }
+        if !can_have_stages(plan)? {
+            return self.own.create_physical_plan(plan, session).await;
+        }
         let staged = self.staged.create_physical_plan(plan, session).await;
         if let Ok(staged) = staged.and_then(read_in_place)
             && let Some(state) = session.as_any().downcast_ref::<SessionState>()
@@ -238,6 +242,25 @@ impl QueryPlanner for ClusterPlanner {
         }
         self.own.create_physical_plan(plan, session).await
     }
+}
+
+/// Whether parts of a plan can run at nodes: it reads a table of the cluster, else its rows have
+/// the order in which they are written; and it has no recursion, which would run a stage again for
+/// each step, and which the database's own planner corrects.
+fn can_have_stages(plan: &LogicalPlan) -> Result<bool> {
+    let (mut reads, mut recurs) = (false, false);
+    plan.apply_with_subqueries(|node| {
+        match node {
+            LogicalPlan::TableScan(scan) => {
+                let provider = source_as_provider(&scan.source);
+                reads |= provider.is_ok_and(|provider| provider.is::<ShardedTable>());
+            }
+            LogicalPlan::RecursiveQuery(_) => recurs = true,
+            _ => {}
+        }
+        Ok(if recurs { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(reads && !recurs)
 }
 
 /// The part of a plan that runs at the nodes: the whole plan, or what EXPLAIN ANALYZE measures.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -21,13 +22,13 @@ use swingdb::{Connection, Database, QueryResult, Value, field_type};
 
 use crate::blame::blamed;
 use crate::block::{Block, transaction};
-use crate::changes::statement::Change;
+use crate::changes::statement::{Change, target};
 use crate::changes::steps::Changed;
 use crate::client::{Kept, Told, ToldTable, lost, url_of};
 use crate::cluster::Cluster;
 use crate::cut::Cut;
 use crate::error::{Error, Result};
-use crate::names::{is_same, name_of};
+use crate::names::{is_same, name_of, quoted};
 use crate::planner::{Nodes, budget, carry_settings, configure};
 use crate::prune::{Placing, is_equal_by_bytes};
 use crate::scan::{Shard, ShardedTable};
@@ -50,6 +51,8 @@ pub struct Session {
     nodes: Nodes,
     /// Whose views, macros and types are made here.
     defined: Mutex<Option<Arc<Told>>>,
+    /// Whether it may have temporary tables.
+    has_temporary: AtomicBool,
 }
 
 /// What a session reads.
@@ -120,9 +123,19 @@ impl Session {
         let empty = State { holds, copies: Vec::new(), tables, torn };
         let state = Mutex::new(Arc::new(empty));
         let (literals, block) = (Mutex::default(), Mutex::default());
-        let defined = Mutex::default();
+        let (defined, has_temporary) = (Mutex::default(), AtomicBool::default());
         let name = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
-        let session = Self { cluster, name, connection, state, literals, block, nodes, defined };
+        let session = Self {
+            cluster,
+            name,
+            connection,
+            state,
+            literals,
+            block,
+            nodes,
+            defined,
+            has_temporary,
+        };
         session.see(copies)?;
         Ok(session)
     }
@@ -306,6 +319,11 @@ impl Session {
         Ok(values)
     }
 
+    /// Its time zone.
+    pub(crate) fn time_zone(&self) -> Result<Option<String>> {
+        Ok(self.connection.engine_state()?.config_options().execution.time_zone.clone())
+    }
+
     /// Its limit of memory at each node.
     pub(crate) fn budget(&self) -> Result<Option<Budget>> {
         Ok(budget(self.connection.engine_state()?.as_ref(), &self.name))
@@ -403,7 +421,8 @@ impl Session {
         if self.block_statement(sql)? {
             return Ok(self.changed(Changed::default()));
         }
-        if let Some(change) = Change::of(sql, cut)? {
+        let of_temporary = self.is_about_temporary(sql)?;
+        if !of_temporary && let Some(change) = Change::of(sql, cut)? {
             return self.change_by(&change, parameters);
         }
         self.check_block(sql)?;
@@ -416,6 +435,44 @@ impl Session {
         let state = self.state();
         let result = result.map_err(|error| diagnosed(&self.cluster, &state, error))?;
         Ok(Rows { result: Answer::Rows(result), cluster: self.cluster.clone(), state })
+    }
+}
+
+/// Tables that the session alone has.
+impl Session {
+    /// Whether a statement makes, changes or drops a temporary table or view: they are the
+    /// coordinator's. One without a schema comes before a table of the cluster, as it does on one
+    /// machine.
+    fn is_about_temporary(&self, sql: &str) -> Result<bool> {
+        let first = first_words(sql, 4);
+        let first = first.iter().map(String::as_str).collect::<Vec<_>>();
+        let is_made = matches!(
+            first[..],
+            ["create", "temp" | "temporary", ..]
+                | ["create", "or", "replace", "temp" | "temporary", ..]
+        );
+        let is_it = is_made
+            || match target(sql) {
+                Some((Some(schema), _)) => is_same(&schema, "temp"),
+                Some((None, name)) => self.has_temporary(&name),
+                None => false,
+            };
+        if !is_it {
+            return Ok(false);
+        }
+        if !matches!(*self.block.lock(), Block::None) {
+            return Err(Error::Unsupported(
+                "temporary tables in a transaction, which would not take their changes back"
+                    .to_string(),
+            ));
+        }
+        self.has_temporary.store(true, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    fn has_temporary(&self, name: &str) -> bool {
+        let query = || format!("SELECT * FROM temp.{} LIMIT 0", quoted(name));
+        self.has_temporary.load(Ordering::Relaxed) && self.connection.query(&query()).is_ok()
     }
 }
 

@@ -19,7 +19,7 @@ import json
 import os
 import sys
 import warnings
-from typing import Any
+from typing import Any, Protocol
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _LETTERS = {"FLOAT": "R", "DOUBLE": "R", "BOOLEAN": "B", "NULL": "?", '"NULL"': "?"}
@@ -121,7 +121,17 @@ class DuckDb:
         return {"types": letters, "rows": rows}
 
 
-def answer(engine: SwingDb | DuckDb, request: dict[str, Any]) -> dict[str, Any]:
+class Engine(Protocol):
+    """Runs the statements of one file."""
+
+    def reconnect(self, number: int) -> None:
+        """Replaces the session of a number."""
+
+    def run(self, number: int, statement: str) -> dict[str, Any]:
+        """Runs a statement in the session of a number."""
+
+
+def answer(engine: Engine, request: dict[str, Any]) -> dict[str, Any]:
     """The answer to one request; every exception is one."""
     try:
         if "reconnect" in request:
@@ -132,8 +142,14 @@ def answer(engine: SwingDb | DuckDb, request: dict[str, Any]) -> dict[str, Any]:
         return {"error": str(error), "class": type(error).__name__}
 
 
+def serve(engine: Engine) -> None:
+    """Answers until the standard input ends."""
+    for line in sys.stdin:
+        print(json.dumps(answer(engine, json.loads(line))), flush=True)
+
+
 def main() -> None:
-    """Serves until the standard input ends."""
+    """Serves one process's own database."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", choices=["swingdb", "duckdb"], default="swingdb")
     parser.add_argument("--setup", default="", help="a statement to run first")
@@ -143,8 +159,7 @@ def main() -> None:
     engine = SwingDb() if options.engine == "swingdb" else DuckDb()
     if options.setup:
         engine.run(0, options.setup)
-    for line in sys.stdin:
-        print(json.dumps(answer(engine, json.loads(line))), flush=True)
+    serve(engine)
 
 
 if __name__ == "__main__":

@@ -21,12 +21,20 @@ const STEP: Duration = Duration::from_secs(3600);
 /// How often the decider is asked again when its answer was lost.
 const DECIDER_TRIES: usize = 3;
 
+/// What the steps of a change have of the session that makes it.
+#[derive(Clone, Default)]
+struct Carried {
+    /// What they may hold in memory at each node.
+    budget: Option<Budget>,
+    time_zone: Option<String>,
+}
+
 /// A change that is open on all nodes.
 pub(crate) struct Transaction {
     pub(crate) cluster: Cluster,
     number: u64,
-    /// What its steps may hold in memory at each node.
-    budget: Mutex<Option<Budget>>,
+    /// What its steps have of the session.
+    carried: Mutex<Carried>,
 }
 
 impl Transaction {
@@ -81,7 +89,7 @@ impl Transaction {
             decides: nth == 0,
             joins: joining.contains(&nth),
         });
-        let open = Self { cluster: cluster.clone(), number, budget: Mutex::default() };
+        let open = Self { cluster: cluster.clone(), number, carried: Mutex::default() };
         match begun {
             Ok(all) => {
                 let _: Vec<()> = all;
@@ -94,15 +102,16 @@ impl Transaction {
         }
     }
 
-    /// Limits the memory of the steps that follow to what the session has.
-    pub(crate) fn limit_to(&self, session: &Session) -> Result<()> {
-        *self.budget.lock() = session.budget()?;
+    /// Lets the steps that follow have the session's limit of memory, and its time zone.
+    pub(crate) fn carry(&self, session: &Session) -> Result<()> {
+        let (budget, time_zone) = (session.budget()?, session.time_zone()?);
+        *self.carried.lock() = Carried { budget, time_zone };
         Ok(())
     }
 
     fn next(&self, place: &Place, step: Step) -> Next {
-        let (database, budget) = (place.database.clone(), self.budget.lock().clone());
-        Next { database, number: self.number, step, budget }
+        let Carried { budget, time_zone } = self.carried.lock().clone();
+        Next { database: place.database.clone(), number: self.number, step, budget, time_zone }
     }
 
     fn which(&self, place: &Place) -> Which {

@@ -22,6 +22,9 @@ use crate::error::{Error, Result, refused};
 /// How the names of what is lent begin.
 const LENT: &str = "__swingdb_cluster_lent_";
 
+/// Functions of rows that read nothing: each node computes them.
+const SERIES: [&str; 3] = ["generate_series", "range", "unnest"];
+
 /// A statement as nodes run it, and the queries whose rows are lent for it.
 #[derive(Debug, Default, PartialEq)]
 pub struct Lending {
@@ -109,15 +112,24 @@ impl VisitorMut for Walk<'_> {
         if !std::mem::replace(&mut self.is_behind_target, true) {
             return ControlFlow::Continue(());
         }
-        // Functions have arguments: each node computes them.
-        let TableFactor::Table { name, alias, args: None, .. } = factor else {
+        let TableFactor::Table { name, alias, args, .. } = factor else {
             return ControlFlow::Continue(());
         };
+        let is_function = args.is_some();
         let Some(last) = last_part(name).filter(|last| !last.value.starts_with(LENT)) else {
             return ControlFlow::Continue(());
         };
+        if is_function && SERIES.iter().any(|series| last.value.eq_ignore_ascii_case(series)) {
+            return ControlFlow::Continue(());
+        }
         let (last, alias) = (last.clone(), alias.take());
-        let lent = self.name_of(format!("SELECT * FROM {factor}"));
+        let query = format!("SELECT * FROM {factor}");
+        // What it reads is at the coordinator, as files are.
+        if is_function && !(self.is_alone)(&query) {
+            let message = format!("{last} with arguments of other tables in UPDATE and DELETE");
+            return self.fail(Error::Unsupported(message));
+        }
+        let lent = self.name_of(query);
         let mut table = build::table(&[&lent], &last);
         if let TableFactor::Table { alias: shown, .. } = &mut table {
             // A file has no name that columns could be qualified by.
@@ -194,6 +206,13 @@ mod tests {
         let expected =
             "UPDATE t SET a = u.b FROM '#0' AS u, generate_series(1, 2) AS g WHERE t.k = u.k";
         assert_eq!(lent(sql).0, expected);
+        // Nodes have other files than the coordinator.
+        let sql = "DELETE FROM t USING read_csv('x.csv', header = true) c WHERE c.a = t.a";
+        let (sql, queries) = lent(sql);
+        assert_eq!(sql, "DELETE FROM t USING '#0' c WHERE c.a = t.a");
+        assert_eq!(queries, texts(&["SELECT * FROM read_csv('x.csv', 'header', true)"]));
+        let sql = "DELETE FROM t USING u, read_csv(t.f) AS c WHERE c.a = t.a";
+        assert!(lend(sql, &|query| !query.contains("t.")).is_err());
         let sql = "DELETE FROM t USING (SELECT a FROM u) AS q WHERE q.a = t.a";
         let expected = "DELETE FROM t USING (SELECT * FROM #0) AS q WHERE q.a = t.a";
         assert_eq!(lent(sql).0, expected);

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use swingdb::{Connection, Database, QueryResult, Value};
 
 use crate::catalog::{self, Member};
-use crate::changes::{Begin, Next, Standing, Step, Stepped};
+use crate::changes::{Begin, Logged, Next, Standing, Step, Stepped};
 use crate::cut::SCHEMA;
 use crate::error::{Error, Result};
 use crate::names::quoted;
@@ -55,6 +55,30 @@ struct Open {
     is_prepared: bool,
     /// The limit of memory that its connection has.
     budget: Option<Budget>,
+    /// The time zone of the last step.
+    time_zone: Option<String>,
+}
+
+impl Open {
+    fn of(begin: Begin, connection: Connection) -> Self {
+        let (steps, is_prepared, budget, time_zone) = (0, false, None, None);
+        Self { begin, connection, steps, is_prepared, budget, time_zone }
+    }
+
+    /// Gives the connection the time zone of the next step.
+    fn move_to(&mut self, zone: Option<&String>) -> Result<()> {
+        if self.time_zone.as_ref() != zone {
+            let default = swingdb_sql::engine::base_state()?.config_options();
+            let zone = zone.cloned();
+            let next = zone.clone().or_else(|| default.execution.time_zone.clone());
+            self.connection.configure_engine(|state| {
+                state.config_mut().options_mut().execution.time_zone = next;
+                Ok(())
+            })?;
+            self.time_zone = zone;
+        }
+        Ok(())
+    }
 }
 
 fn storage(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
@@ -213,15 +237,16 @@ impl Writer {
             return self.forget();
         }
         connection.begin()?;
-        let mut steps = 0;
-        while self.log.join(format!("{steps}.json")).exists() {
-            let step = read::<Step>(&self.log.join(format!("{steps}.json")))?;
-            carry_out(&connection, &step, self.read_rows(steps)?)?;
-            steps += 1;
+        let mut open = Open::of(begin, connection);
+        while self.log.join(format!("{}.json", open.steps)).exists() {
+            let next = read::<Logged>(&self.log.join(format!("{}.json", open.steps)))?;
+            open.move_to(next.time_zone.as_ref())?;
+            carry_out(&open.connection, &next.step, self.read_rows(open.steps)?)?;
+            open.steps += 1;
         }
-        note(&connection, begin.number)?;
-        *self.open.lock() =
-            Some(Open { begin, connection, steps, is_prepared: true, budget: None });
+        note(&open.connection, open.begin.number)?;
+        open.is_prepared = true;
+        *self.open.lock() = Some(open);
         Ok(())
     }
 
@@ -264,8 +289,7 @@ impl Writer {
         fs::create_dir_all(&self.log).map_err(storage(&self.log))?;
         write(&self.log.join("begin.json"), &json(begin)?)?;
         connection.begin()?;
-        let begin = begin.clone();
-        *open = Some(Open { begin, connection, steps: 0, is_prepared: false, budget: None });
+        *open = Some(Open::of(begin.clone(), connection));
         Ok(())
     }
 
@@ -283,10 +307,12 @@ impl Writer {
             })?;
             open.budget.clone_from(&next.budget);
         }
+        open.move_to(next.time_zone.as_ref())?;
         if let Some((schema, batches)) = &rows {
             self.write_rows(open.steps, schema, batches)?;
         }
-        write(&self.log.join(format!("{}.json", open.steps)), &json(step)?)?;
+        let logged = Logged { step: step.clone(), time_zone: next.time_zone.clone() };
+        write(&self.log.join(format!("{}.json", open.steps)), &json(&logged)?)?;
         open.steps += 1;
         carry_out(&open.connection, step, rows)
     }

@@ -115,6 +115,18 @@ pub struct Next {
     /// The session's limit of memory; `None`: the node's.
     #[serde(default)]
     pub budget: Option<Budget>,
+    /// The session's time zone; `None`: the node's.
+    #[serde(default)]
+    pub time_zone: Option<String>,
+}
+
+/// A step as a node writes it down, to carry it out again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Logged {
+    /// The step.
+    pub step: Step,
+    /// The time zone in which it was carried out; `None`: the node's.
+    pub time_zone: Option<String>,
 }
 
 /// A question about a change, or an order.

@@ -13,7 +13,7 @@ use crate::changes::lend::closing;
 use crate::changes::merge::{Merge, equal_columns};
 use crate::cut::Cut;
 use crate::error::{Result, refused};
-use crate::names::{is_same, name_of};
+use crate::names::{is_same, name_of, quoted};
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +47,8 @@ pub enum Change {
         cut: Cut,
         /// Whether a table of the name goes.
         replace: bool,
+        /// `IF NOT EXISTS`: whether nothing is made where there is a table of the name.
+        unless_there: bool,
     },
     /// Rows of a table change where they are.
     Rows {
@@ -77,10 +79,15 @@ pub enum Change {
     },
 }
 
-/// Functions that are another value each time.
-pub(crate) const VOLATILE: [&str; 15] = [
+/// What would be another value at each node: functions that are another one each time, and names
+/// that mean something at the session alone, or at one database.
+pub(crate) const VOLATILE: [&str; 20] = [
     "random",
+    "rand",
     "setseed",
+    "getvariable",
+    "current_setting",
+    "rowid",
     "uuid",
     "uuidv4",
     "uuidv7",
@@ -91,10 +98,15 @@ pub(crate) const VOLATILE: [&str; 15] = [
     "current_date",
     "current_time",
     "localtimestamp",
+    "localtime",
     "nextval",
     "currval",
     "get_current_timestamp",
 ];
+
+/// Those of them that need no arguments.
+const WITHOUT_ARGUMENTS: [&str; 6] =
+    ["rowid", "current_timestamp", "current_date", "current_time", "localtimestamp", "localtime"];
 
 /// Walks the words of a statement.
 struct Reader<'a> {
@@ -197,6 +209,22 @@ impl<'a> Reader<'a> {
         rest.filter(|next| next.kind == Kind::Word).any(|next| next.text.eq_ignore_ascii_case(word))
     }
 
+    /// Refuses [`VOLATILE`] functions: words with arguments behind them, or those without.
+    fn refuse_volatile(&self, what: &str) -> Result<()> {
+        let rest = self.words.get(self.at..).unwrap_or_default();
+        let found = rest.iter().enumerate().find(|(at, word)| {
+            let is = |name: &&str| word.text.eq_ignore_ascii_case(name);
+            word.kind == Kind::Word
+                && (WITHOUT_ARGUMENTS.iter().any(|name| is(name))
+                    || VOLATILE.iter().any(|name| is(name))
+                        && rest.get(at + 1).is_some_and(|next| next.text == "("))
+        });
+        match found {
+            Some((_, word)) => refused(format!("{what} with {}", word.text.to_uppercase())),
+            None => Ok(()),
+        }
+    }
+
     fn refuse(&self, all: &[&str], what: &str) -> Result<()> {
         match all.iter().find(|word| self.has(word)) {
             Some(word) => refused(format!("{what} with {}", word.to_uppercase())),
@@ -246,6 +274,38 @@ impl Change {
     }
 }
 
+/// The table that a statement changes or drops, where it may be a temporary one: its schema, which
+/// may be missing, and its name.
+pub(crate) fn target(sql: &str) -> Option<(Option<String>, String)> {
+    let mut reader = Reader::of(sql);
+    let first = reader.words.first()?.text.to_lowercase();
+    reader.at = 1;
+    match first.as_str() {
+        "insert" => {
+            let _ = reader.take("or") && reader.name().is_ok();
+            reader.take("into");
+        }
+        "merge" => _ = reader.take("into"),
+        "delete" => _ = reader.take("from"),
+        "truncate" => _ = reader.take("table"),
+        "drop" | "alter" | "create" => {
+            reader.take_all(&["or", "replace"]);
+            if !reader.take("table") && !reader.take("view") {
+                return None;
+            }
+            reader.take_all(&["if", "not", "exists"]);
+            reader.take_all(&["if", "exists"]);
+        }
+        "update" | "copy" => {}
+        _ => return None,
+    }
+    let name = reader.name().ok()?;
+    match reader.take(".") {
+        true => Some((Some(name), reader.name().ok()?)),
+        false => Some((None, name)),
+    }
+}
+
 fn insert(mut reader: Reader<'_>) -> Result<Change> {
     let mut or = String::new();
     for kind in ["replace", "ignore"] {
@@ -288,7 +348,7 @@ fn insert(mut reader: Reader<'_>) -> Result<Change> {
             // A column may be called RETURNING: what is behind it is looked at too.
             let keys = assignments(&reader.words[at..])?;
             reader.refuse(&["select"], "ON CONFLICT")?;
-            reader.refuse(&VOLATILE, "ON CONFLICT")?;
+            reader.refuse_volatile("ON CONFLICT")?;
             (text, keys)
         }
         None => (String::new(), Vec::new()),
@@ -296,7 +356,7 @@ fn insert(mut reader: Reader<'_>) -> Result<Change> {
     let returning = match returning {
         Some(at) => {
             reader.at = at;
-            reader.refuse(&["select"], "RETURNING")?;
+            reader.refuse(&["select", "rowid", "getvariable", "current_setting"], "RETURNING")?;
             reader.rest().to_string()
         }
         None => String::new(),
@@ -330,7 +390,7 @@ fn merge(mut reader: Reader<'_>) -> Result<Change> {
         return refused("MERGE whose source has no name, or without ON");
     }
     reader.refuse(&["select", "returning"], "MERGE")?;
-    reader.refuse(&VOLATILE, "MERGE")?;
+    reader.refuse_volatile("MERGE")?;
     // The WHEN of a CASE is no clause.
     let clauses = [reader.outermost("when", "matched"), reader.outermost("when", "not")];
     let (_, condition) = reader.until(clauses.into_iter().flatten().min());
@@ -342,7 +402,7 @@ fn rows(mut reader: Reader<'_>, kind: &str) -> Result<Change> {
     reader.take(if kind == "delete" { "from" } else { "table" });
     let table = reader.table()?;
     let what = kind.to_uppercase();
-    reader.refuse(&VOLATILE, &what)?;
+    reader.refuse_volatile(&what)?;
     let returning = reader.outermost("returning", "");
     if let Some(at) = returning {
         let behind = Reader { at, sql: reader.sql, words: reader.words.clone() };
@@ -368,30 +428,51 @@ fn create(mut reader: Reader<'_>, cut: &Cut) -> Result<Option<Change>> {
         return Ok(None);
     }
     if ["view", "macro", "function", "type"].iter().any(|kind| reader.is(kind)) {
+        if reader.is("type") {
+            // Each node would read its own rows.
+            reader.refuse(&["select", "from", "values", "with"], "CREATE TYPE")?;
+        }
         return Ok(Some(Change::Define { sql: reader.sql.to_string() }));
     }
     if !reader.take("table") {
         return refused(format!("CREATE {}", reader.rest().split(' ').next().unwrap_or("")));
     }
-    if reader.take_all(&["if", "not", "exists"]) {
-        return refused("CREATE TABLE IF NOT EXISTS");
-    }
+    let unless_there = reader.take_all(&["if", "not", "exists"]);
     let table = reader.table()?;
-    let cut = cut.clone();
+    let made = |sql: Option<&str>, query| {
+        let (table, sql, cut) = (table.clone(), sql.map(str::to_string), cut.clone());
+        Ok(Some(Change::Create { table, sql, query, cut, replace, unless_there }))
+    };
     if reader.take("as") {
-        let query = Some(reader.rest().to_string());
-        return Ok(Some(Change::Create { table, sql: None, query, cut, replace }));
+        return made(None, Some(reader.rest().to_string()));
     }
     if !reader.is("(") {
         return refused("this form of CREATE TABLE");
+    }
+    let behind = closing(&reader.words, reader.at)? + 1;
+    if reader.words.get(behind).is_some_and(|next| next.text.eq_ignore_ascii_case("as")) {
+        let names = names_of_columns(&reader.words[reader.at + 1..behind - 1])?;
+        reader.at = behind + 1;
+        return made(None, Some(format!("SELECT * FROM ({}) AS q({names})", reader.rest())));
     }
     reader.refuse(
         &["references", "foreign", "generated", "select", "clone", "nextval"],
         "CREATE TABLE",
     )?;
-    reader.refuse(&VOLATILE, "CREATE TABLE")?;
-    let sql = Some(reader.sql.to_string());
-    Ok(Some(Change::Create { table, sql, query: None, cut, replace }))
+    reader.refuse_volatile("CREATE TABLE")?;
+    made(Some(reader.sql), None)
+}
+
+/// The columns of CREATE TABLE t (a, b) AS, as the query's columns are named.
+fn names_of_columns(words: &[Piece<'_>]) -> Result<String> {
+    let mut names = Vec::new();
+    for part in words.split(|word| word.text == ",") {
+        match part {
+            [word] => names.extend(name_of(word).map(|name| quoted(&name))),
+            _ => return refused("columns with types in CREATE TABLE AS"),
+        }
+    }
+    Ok(names.join(", "))
 }
 
 fn drop_table(mut reader: Reader<'_>) -> Result<Option<Change>> {
@@ -419,7 +500,7 @@ fn alter(mut reader: Reader<'_>) -> Result<Change> {
         return refused("ALTER TABLE, except ADD COLUMN");
     }
     reader.refuse(&["select", "references", "primary", "unique", "foreign"], "ALTER TABLE")?;
-    reader.refuse(&VOLATILE, "ALTER TABLE")?;
+    reader.refuse_volatile("ALTER TABLE")?;
     Ok(Change::Define { sql: reader.sql.to_string() })
 }
 
@@ -479,6 +560,11 @@ mod tests {
             "MERGE INTO t USING u ON a = b WHEN MATCHED THEN UPDATE SET c = random()",
             "MERGE INTO t USING (SELECT 1) ON a = b WHEN MATCHED THEN DELETE",
             "CREATE TABLE t (a INTEGER DEFAULT random())",
+            "CREATE TABLE t (a INTEGER) AS SELECT 1",
+            "DELETE FROM t WHERE rowid = 0",
+            "CREATE TYPE x AS ENUM (SELECT s FROM t)",
+            "UPDATE t SET a = getvariable('x')",
+            "INSERT INTO t VALUES (1) RETURNING rowid",
             "WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x",
         ] {
             assert!(matches!(read(sql), Err(Error::Unsupported(_))), "{sql}");
@@ -503,6 +589,48 @@ mod tests {
             assert_eq!(assigned, expected, "{sql}");
         }
         assert!(read("UPDATE t SET a = (1, k = 2").is_err());
+    }
+
+    #[test]
+    fn tables_of_queries_are_made_of_rows_of_the_cluster() {
+        for (sql, wanted) in [
+            ("CREATE TABLE t AS VALUES (1)", "VALUES (1)"),
+            (
+                "CREATE TABLE t(a, \"b\"\"c\") AS FROM u",
+                "SELECT * FROM (FROM u) AS q(\"a\", \"b\"\"c\")",
+            ),
+        ] {
+            let Ok(Some(Change::Create { sql: None, query, .. })) = read(sql) else {
+                panic!("{sql}")
+            };
+            assert_eq!(query.as_deref(), Some(wanted));
+        }
+        // Columns and types may be called as functions are.
+        let made = read("CREATE TABLE t (a INTEGER, b DECIMAL(4, 2), u UUID, today DATE)").unwrap();
+        assert!(matches!(made, Some(Change::Create { sql: Some(_), query: None, .. })));
+    }
+
+    #[test]
+    fn targets_are_the_tables_that_statements_change() {
+        for (sql, wanted) in [
+            ("INSERT INTO t VALUES (1)", Some((None, "t"))),
+            ("insert or replace into temp.\"T x\" FROM u", Some((Some("temp"), "T x"))),
+            ("UPDATE main.t SET a = 1", Some((Some("main"), "t"))),
+            ("DELETE FROM t", Some((None, "t"))),
+            ("TRUNCATE t", Some((None, "t"))),
+            ("MERGE INTO t USING u ON a = b WHEN MATCHED THEN DELETE", Some((None, "t"))),
+            ("DROP TABLE IF EXISTS t", Some((None, "t"))),
+            ("ALTER TABLE t ADD COLUMN a INTEGER", Some((None, "t"))),
+            ("CREATE OR REPLACE TABLE temp.t (a INTEGER)", Some((Some("temp"), "t"))),
+            ("COPY t FROM 'x'", Some((None, "t"))),
+            ("COPY (FROM t) TO 'x'", None),
+            ("SELECT * FROM t", None),
+        ] {
+            let wanted = wanted.map(|(schema, name): (Option<&str>, &str)| {
+                (schema.map(str::to_string), name.to_string())
+            });
+            assert_eq!(target(sql), wanted, "{sql}");
+        }
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
-use swingdb::cutter::{first_words, words};
+use swingdb::cutter::{Kind, first_words, words};
 use swingdb::{ScalarValue, Value, field_type};
 
 use crate::changes::coordinator::Transaction;
@@ -21,6 +21,10 @@ use crate::names::{is_same, name_of, quoted};
 use crate::session::{Known, Rows, Session};
 use crate::wire::value_bytes;
 
+/// The table of the session in which a list of values gets the types of columns.
+const VALUES: &str = "__swingdb_cluster_values";
+/// The columns of a table that is made.
+const MADE: &str = "__swingdb_cluster_made";
 /// Rows that are sent together.
 const ROWS_AT_ONCE: usize = 1 << 18;
 /// How many rows are lent to a node for one statement.
@@ -135,13 +139,15 @@ fn check(session: &Session, change: &Change) -> Result<()> {
             check_macros(session, conflict)?;
             check_assigned(table, &known, keys)
         }
-        Change::Create { table, replace: false, .. } => match known(session, table) {
-            Ok(_) => Err(Error::Table {
-                table: table.clone(),
-                message: "there is such a table already".to_string(),
-            }),
-            Err(_) => Ok(()),
-        },
+        Change::Create { table, replace: false, unless_there: false, .. } => {
+            match known(session, table) {
+                Ok(_) => Err(Error::Table {
+                    table: table.clone(),
+                    message: "there is such a table already".to_string(),
+                }),
+                Err(_) => Ok(()),
+            }
+        }
         _ => Ok(()),
     }
 }
@@ -225,7 +231,7 @@ impl Transaction {
         parameters: &[Value],
     ) -> Result<Changed> {
         check(session, change)?;
-        self.limit_to(session)?;
+        self.carry(session)?;
         match change {
             Change::Define { sql } => {
                 self.step(&statement(sql))?;
@@ -246,8 +252,12 @@ impl Transaction {
                 if !or.is_empty() || !conflict.is_empty() {
                     check_conflict(&name, &known, conflict, || self.has_unique_columns(&name))?;
                 }
-                let selected = inserted(&name, &known, columns, query)?;
-                let rows = session.query_with(&selected, parameters)?;
+                let wanted = wanted(&name, &known, columns)?;
+                let is_list = first_words(query, 1).first().is_some_and(|word| word == "values");
+                let rows = match is_list {
+                    true => listed(session, &wanted, query, parameters)?,
+                    false => session.query_with(&inserted(&wanted, query), parameters)?,
+                };
                 let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
                 let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
                 let (or, behind) = (or.clone(), format!("{conflict} {returning}"));
@@ -258,7 +268,10 @@ impl Transaction {
                 let (_, known) = known(session, &merge.table)?;
                 self.merge(session, merge, &known, parameters)
             }
-            Change::Create { table, sql, query, cut, replace } => {
+            Change::Create { table, unless_there: true, .. } if known(session, table).is_ok() => {
+                Ok(Changed::default())
+            }
+            Change::Create { table, sql, query, cut, replace, .. } => {
                 let query = query.as_ref().map(|query| format!("SELECT * FROM ({query})"));
                 let rows = query.map(|query| session.query_with(&query, parameters)).transpose()?;
                 self.create(session, (table, sql.as_deref()), rows, cut, *replace)
@@ -411,19 +424,20 @@ impl Transaction {
         replace: bool,
     ) -> Result<Changed> {
         let schema = rows.as_ref().and_then(|rows| rows.schema());
-        let made = match (sql, &schema) {
-            (Some(sql), _) => sql.to_string(),
+        match (sql, &schema) {
+            (Some(sql), _) => _ = self.step(&statement(sql))?,
             (None, Some(schema)) => {
-                let columns = schema.fields().iter();
-                let columns =
-                    columns.map(|field| format!("{} {}", quoted(field.name()), field_type(field)));
-                let columns = columns.collect::<Vec<_>>().join(", ");
+                // By an empty table, which says more than the names of types.
+                let none = vec![RecordBatch::new_empty(Arc::clone(schema))];
+                let all = vec![Some(none); self.cluster.places().len()];
+                self.put(&Step::Lend { name: MADE.to_string() }, schema, all)?;
                 let or = if replace { "OR REPLACE " } else { "" };
-                format!("CREATE {or}TABLE {} ({columns})", quoted(table))
+                let table = quoted(table);
+                self.step(&statement(&format!("CREATE {or}TABLE {table} AS FROM {MADE}")))?;
+                self.step(&Step::TakeBack { names: vec![MADE.to_string()] })?;
             }
             (None, None) => return refused("a table of nothing".to_string()),
-        };
-        self.step(&statement(&made))?;
+        }
         let names = |schema: &SchemaRef| {
             schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
         };
@@ -431,11 +445,36 @@ impl Transaction {
         let cut = self.checked_cut(table, cut, &columns)?;
         let said = serde_json::to_string(&cut).map_err(|e| Error::Unsupported(e.to_string()))?;
         self.step(&Step::Cut { table: table.to_string(), cut: Some(said) })?;
+        self.check_keys(table, &cut)?;
         let (Some(rows), Some(schema)) = (rows, schema) else { return Ok(Changed::of(0)) };
         let (table, or, behind) = (table.to_string(), String::new(), String::new());
         let step = Step::Rows { table, columns, or, behind };
         let known = Known::empty(Arc::clone(&schema), cut);
         self.deal_out_to_all(session, &known, &step, schema, rows)
+    }
+
+    /// Refuses keys of a new table that nobody would check: a node knows its own rows only.
+    fn check_keys(&self, table: &str, cut: &Cut) -> Result<()> {
+        if *cut == Cut::Replicated || self.cluster.shards() == 1 {
+            return Ok(());
+        }
+        let name = table.replace('\'', "''");
+        let column = cut.column().map(|column| column.replace('\'', "''"));
+        let is_elsewhere = column.map_or_else(String::new, |column| {
+            format!("AND NOT list_contains(constraint_column_names, '{column}')")
+        });
+        let keys = self.told(&format!(
+            "SELECT constraint_type || ' (' || array_to_string(constraint_column_names, ', ') || \
+             ')' FROM duckdb_constraints() WHERE schema_name = 'main' AND table_name = '{name}' \
+             AND constraint_type IN ('PRIMARY KEY', 'UNIQUE') {is_elsewhere}"
+        ))?;
+        match keys.first() {
+            Some(key) => refused(format!(
+                "{key} of table {table}: each node checks its own rows only. Cut the table by a \
+                 column of the key, as hash:COLUMN, or replicate it"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The cut with its column as the table has it; an error if nodes cannot carry it out.
@@ -518,9 +557,8 @@ impl Transaction {
     }
 }
 
-/// The query whose rows are inserted: they have the columns' types already when they decide about
-/// the node.
-fn inserted(table: &str, known: &Known, columns: &[String], query: &str) -> Result<String> {
+/// The columns that an INSERT gives values for.
+fn wanted(table: &str, known: &Known, columns: &[String]) -> Result<Vec<FieldRef>> {
     let all = known.schema.fields();
     let mut wanted = Vec::new();
     for column in columns {
@@ -533,15 +571,47 @@ fn inserted(table: &str, known: &Known, columns: &[String], query: &str) -> Resu
     if columns.is_empty() {
         wanted = all.iter().cloned().collect();
     }
-    if let Some(column) = known.cut.column()
-        && !wanted.iter().any(|field| field.name() == column)
-    {
-        return refused(format!("INSERT without a value for {column}, by which {table} is cut"));
+    match known.cut.column() {
+        Some(column) if !wanted.iter().any(|field| field.name() == column) => {
+            refused(format!("INSERT without a value for {column}, by which {table} is cut"))
+        }
+        _ => Ok(wanted),
     }
+}
+
+/// The query whose rows are inserted: they have the columns' types already when they decide about
+/// the node.
+fn inserted(wanted: &[FieldRef], query: &str) -> String {
     let names = (0..wanted.len()).map(|nth| format!("c{nth}")).collect::<Vec<_>>();
     let casts = wanted.iter().zip(&names).map(|(field, name)| {
         format!("CAST({name} AS {}) AS {}", field_type(field), quoted(field.name()))
     });
     let casts = casts.collect::<Vec<_>>().join(", ");
-    Ok(format!("SELECT {casts} FROM ({query}) AS q({})", names.join(", ")))
+    format!("SELECT {casts} FROM ({query}) AS q({})", names.join(", "))
+}
+
+/// The rows of a list of values. Each value becomes the column's type by itself, as in an INSERT on
+/// one machine: so they are inserted into a table of the session's own.
+fn listed(
+    session: &Session,
+    wanted: &[FieldRef],
+    query: &str,
+    parameters: &[Value],
+) -> Result<Rows> {
+    if words(query).any(|word| word.kind == Kind::Word && word.text.eq_ignore_ascii_case("default"))
+    {
+        return refused("DEFAULT among the values of an INSERT".to_string());
+    }
+    let columns = wanted.iter().map(|field| quoted(field.name()) + " " + &field_type(field));
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    let (own, table) = (session.connection(), format!("temp.{VALUES}"));
+    own.query(&format!("CREATE OR REPLACE TEMP TABLE {VALUES} ({columns})"))?;
+    let rows = own
+        .execute(&format!("INSERT INTO {table} {query}"), parameters)
+        .and_then(|_| own.query(&format!("SELECT * FROM {table}")))
+        .and_then(|rows| Ok((rows.schema(), rows.collect()?)));
+    own.query(&format!("DROP TABLE {table}"))?;
+    let (schema, batches) = rows?;
+    let rows = batches.iter().map(|batch: &RecordBatch| batch.num_rows() as u64).sum();
+    Ok(session.changed(Changed { rows, returned: Some((schema, batches)) }))
 }

@@ -4,15 +4,13 @@
 //! session, together: parts of plans, scans, and steps of changes. They share one pool, which lives
 //! as long as one of them. What they hold counts for the node too, whose own limit comes on top.
 //!
-//! What does not fit fails, and is not written to a disk: the engine's shuffles may wait for each
-//! other without end where each has a part of its rows there.
+//! Sorts, aggregates and exchanges that need more go to a disk. What cannot do so fails.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{
     GreedyMemoryPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
@@ -45,9 +43,7 @@ impl Budgets {
                 pool
             }
         };
-        let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
-        let builder = RuntimeEnvBuilder::from_runtime_env(&base).with_memory_pool(pool);
-        builder.with_disk_manager_builder(no_disk).build_arc()
+        RuntimeEnvBuilder::from_runtime_env(&base).with_memory_pool(pool).build_arc()
     }
 
     /// A session's state with a limit; `None`: with the node's own.

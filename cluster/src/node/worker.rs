@@ -104,6 +104,8 @@ fn session(context: WorkerQueryContext, node: Arc<Node>, client: Client) -> Resu
     // The sizes of batches and the like, as in sessions of the database.
     options.execution.batch_size = shared.execution.batch_size;
     options.execution.target_partitions = shared.execution.target_partitions;
+    // Exchanges that go to a disk would not end otherwise.
+    options.execution.max_spill_file_size_bytes = shared.execution.max_spill_file_size_bytes;
     options.execution.perfect_hash_join_small_build_threshold =
         shared.execution.perfect_hash_join_small_build_threshold;
     options.execution.perfect_hash_join_min_key_density =

@@ -55,9 +55,18 @@ impl ByHand {
     }
 
     pub fn step(&self, node: &Node, sql: &str) {
+        self.step_of(node, sql, None);
+    }
+
+    pub fn step_in(&self, node: &Node, sql: &str, time_zone: &str) {
+        self.step_of(node, sql, Some(time_zone.to_string()));
+    }
+
+    fn step_of(&self, node: &Node, sql: &str, time_zone: Option<String>) {
         let step = Step::Statement { sql: sql.to_string(), parameters: Vec::new() };
-        let (database, number, budget) = (DATABASE.to_string(), self.number, None);
-        let _: Stepped = self.ask(node, "step", &Next { database, number, step, budget }).unwrap();
+        let (database, number) = (DATABASE.to_string(), self.number);
+        let next = Next { database, number, step, budget: None, time_zone };
+        let _: Stepped = self.ask(node, "step", &next).unwrap();
     }
 
     pub fn order(&self, node: &Node, kind: &str) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
 use datafusion::prelude::SessionConfig;
-use swingdb_common::error::{Error, Result};
+use swingdb_common::error::Result;
 use swingdb_common::runtime::{cancel, threads};
 use swingdb_common::time::zones::Zone;
 use swingdb_common::types::sql_names;
@@ -29,6 +29,7 @@ use crate::analyze::asof;
 use crate::analyze::decorrelate::only_element::only_element;
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::functions::once;
+use crate::exchange_files;
 use crate::nodes::named_cast;
 use crate::options::{BATCH_ROWS, machine};
 use crate::passes;
@@ -78,6 +79,7 @@ fn build_state() -> Result<SessionState> {
     cancel::reach_tasks();
     let environment = runtime_env(default_memory_limit())?;
     let mut config = default_config(threads::configured()?);
+    exchange_files::configure(config.options_mut())?;
     functions_ask(&mut config, &environment);
     let builder = SessionStateBuilder::new()
         .with_config(config)
@@ -246,7 +248,8 @@ fn runtime_env(limit: usize) -> Result<Arc<RuntimeEnv>> {
     const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN;
     let pool: Arc<dyn MemoryPool> =
         Arc::new(TrackConsumersPool::new(FairSpillPool::new(limit), NAMED_CONSUMERS));
-    RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().map_err(Error::from)
+    let builder = RuntimeEnvBuilder::new().with_memory_pool(pool);
+    Ok(builder.with_disk_manager_builder(exchange_files::disk()?).build_arc()?)
 }
 
 #[cfg(test)]

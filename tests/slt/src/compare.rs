@@ -36,6 +36,8 @@ pub struct Expected {
     pub order: Order,
     /// A result to compare with the first one of the same label.
     pub label: Option<String>,
+    /// Whether the rows may come in any order.
+    pub any_order: bool,
 }
 
 thread_local! {
@@ -45,6 +47,7 @@ thread_local! {
             types: String::new(),
             order: Order::AsIs,
             label: None,
+            any_order: false,
         })
     };
     /// Type letters of the last result.
@@ -116,8 +119,14 @@ pub fn is_same(actual: &[Vec<String>], lines: &[String]) -> bool {
         });
     }
     if expected.dialect == Dialect::Own {
-        let rows: Vec<String> = actual.iter().map(|row| row.join("\t")).collect();
-        return rows.iter().map(|row| spaced(row)).eq(lines.iter().map(|line| spaced(line)));
+        let rows = actual.iter().map(|row| spaced(&row.join("\t")));
+        let (mut rows, mut lines) =
+            (rows.collect::<Vec<_>>(), lines.iter().map(|line| spaced(line)).collect::<Vec<_>>());
+        if expected.any_order {
+            rows.sort_unstable();
+            lines.sort_unstable();
+        }
+        return rows == lines;
     }
     if let [line] = lines
         && let Some((count, hash)) = line.split_once(" values hashing to ")
@@ -129,6 +138,31 @@ pub fn is_same(actual: &[Vec<String>], lines: &[String]) -> bool {
     let cells = sorted(cells, expected.order);
     actual.len() == cells.len()
         && actual.iter().zip(&cells).all(|(row, cells)| same_row(row, cells))
+}
+
+/// Whether a statement says how its rows are ordered: `ORDER BY` outside of parentheses, texts,
+/// quoted names and comments.
+pub fn is_ordered(sql: &str) -> bool {
+    let (mut depth, mut quote, mut plain) = (0_i32, None, String::new());
+    let mut characters = sql.chars().peekable();
+    while let Some(next) = characters.next() {
+        match (quote, next) {
+            (Some(end), _) if end == next => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(next),
+            (None, '-') if characters.peek() == Some(&'-') => quote = Some('\n'),
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') => {
+                depth -= 1;
+                plain.push(' ');
+            }
+            (None, _) if depth == 0 => plain.push(next),
+            (None, _) => {}
+        }
+    }
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let is = |word: &str, name| word.eq_ignore_ascii_case(name);
+    words.windows(2).any(|pair| is(pair[0], "ORDER") && is(pair[1], "BY"))
 }
 
 /// Whether only the order of the rows differs. With a hash nobody knows.
@@ -248,7 +282,8 @@ mod tests {
     }
 
     fn set(dialect: Dialect, types: &str, order: Order) {
-        expect(Expected { dialect, types: types.into(), order, label: None });
+        let types_text = types.to_string();
+        expect(Expected { dialect, types: types_text, order, label: None, any_order: false });
         ACTUAL.with_borrow_mut(|kept| *kept = types.to_string());
     }
 
@@ -259,6 +294,26 @@ mod tests {
         assert!(!is_same(&rows(&[&["1.5", "a"]]), &lines(&["1.50 a"])));
         assert!(!is_same(&rows(&[&["1.5", "a"]]), &lines(&[])));
         assert!(!is_same(&rows(&[]), &lines(&["1"])));
+        let (two, other) = (rows(&[&["1", "a"], &["2", "b"]]), lines(&["2 b", "1 a"]));
+        assert!(!is_same(&two, &other));
+        EXPECTED.with_borrow_mut(|kept| kept.any_order = true);
+        assert!(is_same(&two, &other) && !is_same(&two, &lines(&["2 a", "1 b"])));
+    }
+
+    #[test]
+    fn rows_have_an_order_where_the_statement_says_one() {
+        for ordered in ["SELECT a FROM t ORDER BY a", "(SELECT 1) order\nby 1 LIMIT 1"] {
+            assert!(is_ordered(ordered), "{ordered}");
+        }
+        for open in [
+            "SELECT a FROM t",
+            "SELECT rank() OVER (ORDER BY a) FROM t",
+            "SELECT 'x ORDER BY (' FROM t",
+            "SELECT a AS \"ORDER BY\", [border by_x] FROM t",
+            "SELECT a FROM t -- ORDER BY a",
+        ] {
+            assert!(!is_ordered(open), "{open}");
+        }
     }
 
     #[test]

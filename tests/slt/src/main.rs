@@ -11,6 +11,7 @@
 //! | `--folder DIR` | what names of files are relative to; else the folder above `test` |
 //! | `--label NAME` | the engine's name for `skipif` and `onlyif`; may be repeated |
 //! | `--errors any` | errors may say what they like: for the files of one engine on another |
+//! | `--order any` | rows are in any order where a statement has no ORDER BY of its own |
 //! | `--jobs N` | files at a time |
 //! | `--timeout SECONDS` | for one statement; then the process is killed |
 //! | `--report FILE` | one JSON object a line for each record that did not pass |
@@ -76,6 +77,7 @@ fn arguments(mut arguments: impl Iterator<Item = String>) -> Result<Options, Str
         folder: PathBuf::new(),
         labels: Vec::new(),
         any_error: false,
+        any_order: false,
         known: Known::default(),
         runs_known_files: false,
     };
@@ -105,6 +107,7 @@ fn arguments(mut arguments: impl Iterator<Item = String>) -> Result<Options, Str
             "--folder" => settings.folder = value.into(),
             "--label" => settings.labels.push(value),
             "--errors" if value == "any" => settings.any_error = true,
+            "--order" if value == "any" => settings.any_order = true,
             "--jobs" => options.jobs = number()?,
             "--timeout" => settings.timeout = Duration::from_secs(number()? as u64),
             "--report" => options.report = Some(value.into()),

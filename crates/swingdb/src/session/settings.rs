@@ -48,7 +48,7 @@ const OWN: [&str; 10] = [
 ];
 
 /// Options of the engine that change how fast it answers, or how EXPLAIN looks, and nothing else.
-const OF_ENGINE: [&str; 26] = [
+const OF_ENGINE: [&str; 25] = [
     "datafusion.execution.batch_size",
     "datafusion.execution.target_partitions",
     "datafusion.execution.time_zone",
@@ -58,7 +58,6 @@ const OF_ENGINE: [&str; 26] = [
     "datafusion.execution.spill_compression",
     "datafusion.execution.sort_spill_reservation_bytes",
     "datafusion.execution.sort_in_place_threshold_bytes",
-    "datafusion.execution.max_spill_file_size_bytes",
     "datafusion.execution.skip_partial_aggregation_probe_ratio_threshold",
     "datafusion.execution.skip_partial_aggregation_probe_rows_threshold",
     "datafusion.execution.parquet.enable_page_index",

@@ -1,0 +1,270 @@
+//! What a statement means goes by its session, also where nodes carry it out: time zone, variables,
+//! temporary tables. What one node alone would mean by it is refused.
+
+mod common;
+
+use common::by_hand::ByHand;
+use common::{Node, asked, cluster, expected, nodes, with_room};
+use swingdb::{Connection, Database};
+use swingdb_cluster::{Cut, Error, Session};
+
+fn hash(column: &str) -> Cut {
+    Cut::Hash { column: column.to_string() }
+}
+
+/// A cluster of two nodes and one database, which get the same statements.
+struct Both {
+    nodes: Vec<Node>,
+    session: Session,
+    one: Connection,
+}
+
+impl Both {
+    fn new() -> Self {
+        let nodes = nodes(2);
+        let session = cluster(&nodes).session().unwrap();
+        Self { nodes, session, one: Database::private().unwrap().connect() }
+    }
+
+    fn run(&self, sql: &str) {
+        self.run_cut(sql, &hash("k"));
+    }
+
+    fn run_cut(&self, sql: &str, cut: &Cut) {
+        let count = self.one.query(sql).unwrap().rows_changed();
+        let ours = self.session.execute(sql, cut);
+        let ours = ours.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        if count.is_some_and(|count| count > 0) {
+            assert!(ours.rows_changed().is_none_or(|ours| Some(ours) == count), "{sql}");
+        }
+    }
+
+    fn same(&self, sql: &str) {
+        assert_eq!(asked(&self.session, sql), expected(&self.one, sql), "{sql}");
+    }
+
+    fn refuses(&self, sql: &str) {
+        let refused = self.session.query(sql).err();
+        assert!(matches!(refused, Some(Error::Unsupported(_))), "{sql}: {refused:?}");
+    }
+}
+
+#[test]
+fn times_go_by_the_zone_of_the_session() {
+    const ALL: &str = "SELECT k, d, ts::VARCHAR AS shown, s FROM z";
+    with_room(|| {
+        let mut both = Both::new();
+        both.run("SET timezone = 'Asia/Tokyo'");
+        both.run(
+            "CREATE TABLE z (k INTEGER PRIMARY KEY, d DATE, ts TIMESTAMPTZ, s VARCHAR, \
+             made TIMESTAMPTZ DEFAULT '2000-01-01 00:00:00'::TIMESTAMPTZ)",
+        );
+        both.run(
+            "INSERT INTO z (k, d, ts) SELECT i, DATE '2020-01-01' + i::INTEGER, \
+             '2020-03-01 00:00:00'::TIMESTAMPTZ FROM generate_series(1, 40) AS q(i)",
+        );
+        both.same("SELECT DISTINCT made FROM z");
+        both.run("UPDATE z SET ts = '2021-01-01 00:00:00' WHERE k % 3 = 0");
+        both.run("UPDATE z SET ts = d, s = ts::VARCHAR WHERE k % 3 = 1");
+        both.run("DELETE FROM z WHERE ts = '2020-03-01 00:00:00'::TIMESTAMPTZ AND k > 20");
+        both.same(ALL);
+        both.run(
+            "INSERT INTO z (k) VALUES (1), (2), (50) ON CONFLICT (k) DO UPDATE \
+             SET ts = '2022-01-01 00:00:00'",
+        );
+        both.run(
+            "MERGE INTO z USING (SELECT 3 AS k UNION ALL SELECT 60) AS q ON z.k = q.k \
+             WHEN MATCHED THEN UPDATE SET ts = '2023-01-01 00:00:00' \
+             WHEN NOT MATCHED THEN INSERT (k, ts) VALUES (q.k, '2024-01-01 00:00:00')",
+        );
+        both.same(ALL);
+        // The zone of each statement counts, inside of one transaction too.
+        both.run("BEGIN; UPDATE z SET ts = '2025-01-01 00:00:00' WHERE k < 5");
+        both.run("SET timezone = 'America/New_York'");
+        both.run("UPDATE z SET ts = '2026-01-01 00:00:00' WHERE k > 15; COMMIT");
+        both.same(ALL);
+        // A node that carries a change out again does so in the same zone.
+        let by_hand = ByHand::new(both.session.change() + 1);
+        for node in &both.nodes {
+            by_hand.begin(node, &both.nodes[0]);
+            by_hand.step_in(node, "UPDATE z SET ts = '2027-01-01 00:00:00'", "Asia/Tokyo");
+            by_hand.order(node, "prepare").unwrap();
+        }
+        by_hand.order(&both.nodes[0], "commit").unwrap();
+        both.nodes[1].restart();
+        let again = cluster(&both.nodes);
+        again.recover().unwrap();
+        let session = again.session().unwrap();
+        session.query("SET timezone = 'Asia/Tokyo'").unwrap();
+        let shown = asked(&session, "SELECT DISTINCT ts::VARCHAR FROM z");
+        assert_eq!(shown, [["2027-01-01 00:00:00+09"]]);
+    });
+}
+
+#[test]
+fn temporary_tables_come_before_those_of_the_cluster() {
+    with_room(|| {
+        let both = Both::new();
+        both.run("CREATE TABLE t AS SELECT i AS k FROM generate_series(1, 10) AS q(i)");
+        both.run("CREATE TEMP TABLE t AS SELECT 70 AS k");
+        both.run("INSERT INTO t VALUES (71), (72), (73)");
+        both.run("INSERT INTO T SELECT k + 100 FROM main.t");
+        both.run("UPDATE t SET k = k + 1 WHERE k < 73");
+        both.run("DELETE FROM t WHERE k = 71");
+        for sql in ["SELECT * FROM t", "SELECT * FROM temp.t", "SELECT * FROM main.t"] {
+            both.same(sql);
+        }
+        both.run("DELETE FROM main.t WHERE k IN (SELECT k - 100 FROM t WHERE k < 105)");
+        both.run("INSERT INTO temp.t VALUES (5)");
+        both.run("DELETE FROM main.t USING t AS x WHERE x.k = main.t.k");
+        for sql in ["SELECT * FROM t", "SELECT * FROM main.t"] {
+            both.same(sql);
+        }
+        both.run("DROP TABLE t");
+        both.same("SELECT * FROM t");
+        both.run("DELETE FROM t WHERE k = 6");
+        both.same("SELECT * FROM t");
+        // Its rows are no part of the change.
+        both.run("CREATE TEMP TABLE other (k INTEGER)");
+        both.run("BEGIN");
+        both.refuses("INSERT INTO other VALUES (1)");
+        both.refuses("CREATE TEMP TABLE more (k INTEGER)");
+        both.run("ROLLBACK");
+        both.same("SELECT count(*) FROM other");
+        // A table of the cluster may be called so.
+        both.run("CREATE TABLE temp (k INTEGER)");
+        both.run("INSERT INTO temp VALUES (1)");
+        both.same("SELECT * FROM temp");
+    });
+}
+
+#[test]
+fn what_only_one_node_would_know_is_refused() {
+    with_room(|| {
+        let both = Both::new();
+        both.run("CREATE TABLE t AS SELECT i AS k, 0 AS n FROM generate_series(1, 10) AS q(i)");
+        both.run("SET VARIABLE x = 3");
+        both.same("SELECT * FROM t WHERE k = getvariable('x')");
+        for sql in [
+            "UPDATE t SET n = 1 WHERE k = getvariable('x')",
+            "UPDATE t SET n = rand()",
+            "DELETE FROM t WHERE rowid = 0",
+            "DELETE FROM t WHERE k = 1 RETURNING rowid",
+            "INSERT INTO t VALUES (1, 1) RETURNING rowid",
+            "MERGE INTO t USING (SELECT 1 AS k) AS q ON t.k = q.k \
+             WHEN MATCHED THEN UPDATE SET n = getvariable('x')",
+        ] {
+            both.refuses(sql);
+        }
+        both.same("SELECT * FROM t");
+    });
+}
+
+#[test]
+fn tables_with_named_columns_are_made_once() {
+    with_room(|| {
+        let both = Both::new();
+        both.run_cut("CREATE TABLE v(a, \"b c\") AS VALUES (1, 'x'), (2, 'y')", &hash("b c"));
+        both.run_cut("CREATE TABLE w(n) AS SELECT a FROM v", &Cut::AsItLies);
+        both.run_cut("CREATE OR REPLACE TABLE w(m) AS FROM (SELECT a FROM v)", &Cut::Replicated);
+        for sql in ["SELECT a, \"b c\" FROM v", "SELECT m FROM w"] {
+            both.same(sql);
+        }
+        for sql in [
+            "CREATE TABLE IF NOT EXISTS v (other INTEGER)",
+            "CREATE TABLE IF NOT EXISTS v AS SELECT 7 AS other",
+            "CREATE TABLE IF NOT EXISTS y AS SELECT a FROM v",
+        ] {
+            both.run_cut(sql, &Cut::AsItLies);
+            both.same("SELECT a, \"b c\" FROM v");
+        }
+        both.same("SELECT * FROM y");
+        assert!(both.session.query("CREATE TABLE x(a, b) AS SELECT 1").is_err());
+        both.refuses("CREATE TABLE x(a INTEGER) AS SELECT 1");
+    });
+}
+
+#[test]
+fn values_become_the_types_of_their_columns_one_by_one() {
+    with_room(|| {
+        let both = Both::new();
+        both.run("CREATE TABLE t (k INTEGER, s VARCHAR, d DOUBLE, l DECIMAL(4, 1)[], u UUID)");
+        both.run(
+            "INSERT INTO t VALUES (1, 1, 'inf', NULL, NULL), (2, 1.50, 1e-20, [1], \
+             '00000000-0000-0000-0000-000000000001'), ('3', true, 0.1, ['2.5'], NULL), \
+             (4, DATE '2024-01-01', 7, [], NULL), (5, [1, 2], -0.0, [NULL], NULL)",
+        );
+        both.run("INSERT INTO t (d, k) VALUES (1, (SELECT max(k) + 1 FROM t))");
+        both.same("SELECT k, s, d, l, u::VARCHAR AS u FROM t");
+        assert!(both.session.query("INSERT INTO t (k, s) VALUES (1, 'a', 2)").is_err());
+        assert!(both.session.query("INSERT INTO t (k) VALUES ('x')").is_err());
+        both.refuses("INSERT INTO t (k, s) VALUES (1, DEFAULT)");
+        both.run("BEGIN; INSERT INTO t (k) VALUES (70); COMMIT");
+        both.same("SELECT k, s FROM t");
+        // Not only the name of a type is that of the query's.
+        both.run(
+            "CREATE TABLE spans AS SELECT i AS k, TIMESTAMP '2024-01-01' - TIMESTAMP '1970-01-01' \
+             AS d FROM generate_series(1, 4) AS q(i)",
+        );
+        both.same("SELECT d::VARCHAR AS d, avg(d)::VARCHAR AS a FROM spans GROUP BY d");
+    });
+}
+
+#[test]
+fn recursion_and_constants_are_computed_at_one_place() {
+    with_room(|| {
+        let both = Both::new();
+        both.run(
+            "CREATE TABLE edge AS SELECT i AS k, i + 1 AS n FROM generate_series(1, 9) AS q(i)",
+        );
+        both.run(
+            "CREATE TABLE three AS SELECT * FROM (VALUES (5, NULL, 6), (5, 6, NULL)) q(k, b, c)",
+        );
+        for sql in [
+            "WITH RECURSIVE w(n) AS (SELECT 1 UNION SELECT e.n FROM edge e JOIN w ON e.k = w.n) \
+             SELECT n FROM w",
+            "WITH RECURSIVE r AS (SELECT k, b, c FROM three UNION SELECT k, b, c FROM r) FROM r",
+            "SELECT list(x) FROM (SELECT 1 AS x UNION ALL SELECT 2 UNION ALL SELECT 3)",
+        ] {
+            both.same(sql);
+        }
+    });
+}
+
+#[test]
+fn transactions_are_what_they_say_or_refused() {
+    with_room(|| {
+        let both = Both::new();
+        both.run("CREATE TABLE t (k INTEGER)");
+        both.refuses("BEGIN TRANSACTION READ ONLY");
+        both.refuses("BEGIN ISOLATION LEVEL SERIALIZABLE");
+        both.run("BEGIN TRANSACTION");
+        both.run("INSERT INTO t VALUES (1)");
+        both.refuses("COMMIT AND CHAIN");
+        both.run("COMMIT");
+        both.same("SELECT * FROM t");
+    });
+}
+
+#[test]
+fn keys_that_nobody_would_check_are_refused() {
+    with_room(|| {
+        let both = Both::new();
+        for (sql, cut) in [
+            ("CREATE TABLE t (k INTEGER PRIMARY KEY, n INTEGER)", hash("n")),
+            ("CREATE TABLE t (k INTEGER PRIMARY KEY, n INTEGER)", Cut::AsItLies),
+            ("CREATE TABLE t (k INTEGER PRIMARY KEY, n INTEGER UNIQUE)", hash("k")),
+            ("CREATE TABLE t (k INTEGER, n INTEGER, UNIQUE (k, n))", Cut::AsItLies),
+        ] {
+            let refused = both.session.execute(sql, &cut).err();
+            let is_told = |message: &str| message.contains("hash:COLUMN");
+            let right = matches!(&refused, Some(Error::Unsupported(text)) if is_told(text));
+            assert!(right, "{sql}: {refused:?}");
+        }
+        both.run("CREATE TABLE t (k INTEGER, n INTEGER, PRIMARY KEY (n, k))");
+        both.run_cut("CREATE TABLE r (k INTEGER PRIMARY KEY, n INTEGER UNIQUE)", &Cut::Replicated);
+        both.run("INSERT INTO r VALUES (1, 1)");
+        assert!(both.session.query("INSERT INTO r VALUES (2, 1)").is_err());
+        both.same("SELECT * FROM r");
+    });
+}
