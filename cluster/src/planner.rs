@@ -17,7 +17,7 @@ use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::{
-    AggregateUDF, Explain, ExplainFormat, LogicalPlan, PlanType, StringifiedPlan,
+    AggregateUDF, Explain, ExplainFormat, Expr, LogicalPlan, PlanType, StringifiedPlan,
 };
 use datafusion::physical_expr::window::{
     PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
@@ -99,6 +99,8 @@ pub fn configure(
         .with_distributed_route_tasks_handler(route);
     let config = builder.config().get_or_insert_default();
     config.set_extension(Arc::new(Reach(client.clone())));
+    // Else a subquery that must have one row is a join, which takes several for as many results.
+    config.options_mut().optimizer.enable_physical_uncorrelated_scalar_subquery = true;
     let staged = builder.query_planner().clone();
     let Some(staged) = staged else {
         return Err(DataFusionError::Internal("no planner of stages".to_string()));
@@ -244,23 +246,28 @@ impl QueryPlanner for ClusterPlanner {
     }
 }
 
-/// Whether parts of a plan can run at nodes: it reads a table of the cluster, else its rows have
-/// the order in which they are written; and it has no recursion, which would run a stage again for
-/// each step, and which the database's own planner corrects.
+/// Whether parts of a plan can run at nodes. It has to read a table of the cluster: rows of others
+/// have the order in which they are written. It has no recursion, which would run a stage again for
+/// each step, and which the database's own planner corrects. Nor has it a subquery that must have
+/// one row: its value is known at one place.
 fn can_have_stages(plan: &LogicalPlan) -> Result<bool> {
-    let (mut reads, mut recurs) = (false, false);
+    let (mut reads, mut is_here) = (false, false);
     plan.apply_with_subqueries(|node| {
         match node {
             LogicalPlan::TableScan(scan) => {
                 let provider = source_as_provider(&scan.source);
                 reads |= provider.is_ok_and(|provider| provider.is::<ShardedTable>());
             }
-            LogicalPlan::RecursiveQuery(_) => recurs = true,
+            LogicalPlan::RecursiveQuery(_) => is_here = true,
             _ => {}
         }
-        Ok(if recurs { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        node.apply_expressions(|expr| {
+            is_here |= expr.exists(|part| Ok(matches!(part, Expr::ScalarSubquery(_))))?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(if is_here { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
-    Ok(reads && !recurs)
+    Ok(reads && !is_here)
 }
 
 /// The part of a plan that runs at the nodes: the whole plan, or what EXPLAIN ANALYZE measures.

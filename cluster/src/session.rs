@@ -17,7 +17,7 @@ use datafusion::common::{Result as EngineResult, ScalarValue, Statistics};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
-use swingdb::cutter::{first_words, split, words};
+use swingdb::cutter::{Kind, first_words, split, words};
 use swingdb::{Connection, Database, QueryResult, Value, field_type};
 
 use crate::blame::blamed;
@@ -224,10 +224,21 @@ impl Session {
         let Some(first) = state.holds.first() else { return Ok(()) };
         let contents = &first.contents;
         let is_same = |known: &Arc<Told>| Arc::ptr_eq(known, contents);
-        if contents.definitions.is_empty() || self.defined.lock().as_ref().is_some_and(is_same) {
+        let before = self.defined.lock().clone();
+        let is_none = |told: &Arc<Told>| told.definitions.is_empty();
+        if before.as_ref().is_some_and(is_same)
+            || is_none(contents) && before.as_ref().is_none_or(is_none)
+        {
             return Ok(());
         }
         let writer = self.connection.database().connect();
+        let before = before.iter().flat_map(|told| &told.definitions);
+        for gone in before.filter(|one| !contents.definitions.contains(one)) {
+            if let Some(drop) = dropping(gone) {
+                // What could not be made here is not here.
+                let _ = writer.query(&drop);
+            }
+        }
         for (name, schema) in state.tables.iter().map(|(name, known)| (name, &known.schema)) {
             writer.register(name, Arc::clone(schema), Vec::new())?;
         }
@@ -489,6 +500,25 @@ fn or_replace(statement: &str) -> String {
         }
         _ => statement.to_string(),
     }
+}
+
+/// The statement that takes back what a definition has made.
+fn dropping(definition: &str) -> Option<String> {
+    let kinds = ["view", "macro", "function", "type"];
+    let all = words(definition).collect::<Vec<_>>();
+    let at = all.iter().position(|word| {
+        kinds.iter().any(|kind| word.kind == Kind::Word && word.text.eq_ignore_ascii_case(kind))
+    })?;
+    let is = |nth: usize, word: &str| {
+        all.get(nth).is_some_and(|next| next.text.eq_ignore_ascii_case(word))
+    };
+    let name = if is(at + 1, "if") { at + 4 } else { at + 1 };
+    let mut end = name;
+    while is(end + 1, ".") {
+        end += 2;
+    }
+    let text = all.get(name..=end)?.iter().map(|word| word.text).collect::<String>();
+    Some(format!("DROP {} IF EXISTS {text}", all[at].text))
 }
 
 /// The name behind `TYPE`.

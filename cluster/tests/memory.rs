@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Node, asked, cluster, nodes, with_room};
+use common::{Node, asked, cluster, nodes, texts, with_room};
 use swingdb_cluster::{Cut, Error, Session};
 
 /// A join whose rows are where they are needed: nodes hold one side, and the coordinator nothing.
@@ -97,5 +97,43 @@ fn changes_at_nodes_have_the_limit_too() {
         session.query(update).unwrap();
         session.query("COMMIT").unwrap();
         assert_eq!(asked(&session, long), [["100000"]]);
+    });
+}
+
+/// With little memory a statement gives the right rows or says that it is too little, and ends.
+#[test]
+fn exchanges_that_go_to_a_disk_end() {
+    const SORT: &str = "SELECT count(*), sum(r), max(s) FROM (SELECT g, s, row_number() OVER \
+                        (PARTITION BY g ORDER BY n) r FROM t) q";
+    const GROUPS: &str = "SELECT count(*), sum(c) FROM (SELECT g, count(DISTINCT s) c FROM t \
+                          GROUP BY g) q";
+    with_room(|| {
+        let nodes = nodes(2);
+        let first = cluster(&nodes).session().unwrap();
+        let sql = "CREATE TABLE t AS SELECT i AS n, i % 4000 AS g, 'row number ' || i AS s \
+                   FROM generate_series(1, 200000) q(i)";
+        first.execute(sql, &Cut::Hash { column: "n".to_string() }).unwrap();
+        let wanted = [SORT, GROUPS].map(|sql| asked(&first, sql));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let session = cluster(&nodes).session().unwrap();
+                    session.query("SET statement_timeout = '120s'").unwrap();
+                    for limit in [8, 16, 28, 32, 36, 64] {
+                        set(&session, limit << 20);
+                        for (sql, wanted) in [SORT, GROUPS].iter().zip(&wanted) {
+                            match session.query(sql).and_then(|rows| rows.collect()) {
+                                Ok(rows) => assert_eq!(texts(&rows), *wanted),
+                                Err(error) => {
+                                    let error = error.to_string();
+                                    let is_short = error.contains("out of memory");
+                                    assert!(is_short && limit < 64, "{limit}: {error}");
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        });
     });
 }

@@ -232,6 +232,49 @@ fn recursion_and_constants_are_computed_at_one_place() {
 }
 
 #[test]
+fn subqueries_of_one_value_have_one_row() {
+    with_room(|| {
+        let both = Both::new();
+        both.run("CREATE TABLE t AS SELECT i AS k, i % 3 AS g FROM generate_series(1, 30) AS q(i)");
+        for sql in ["SELECT (SELECT k FROM t)", "SELECT k FROM t WHERE k > (SELECT k FROM t)"] {
+            let rows = both.session.query(sql).and_then(|rows| rows.collect());
+            let error = rows.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains("row"), "{sql}: {error}");
+        }
+        for sql in [
+            "SELECT (SELECT k FROM t WHERE k = 7) AS x, (SELECT k FROM t WHERE k > 99) AS y",
+            "SELECT count(*) FROM t WHERE k > (SELECT avg(k) FROM t)",
+            "SELECT g, sum(k) FROM t GROUP BY g HAVING sum(k) > (SELECT sum(k) / 3 FROM t)",
+        ] {
+            both.same(sql);
+        }
+    });
+}
+
+#[test]
+fn views_that_are_dropped_are_gone() {
+    with_room(|| {
+        let both = Both::new();
+        let other = cluster(&both.nodes).session().unwrap();
+        both.run("CREATE TABLE t AS SELECT 1 AS k");
+        both.run("CREATE VIEW v AS SELECT k + 1 AS n FROM t");
+        both.run("CREATE MACRO m(x) AS x + 1");
+        both.run("CREATE VIEW IF NOT EXISTS main.w AS SELECT * FROM v");
+        both.same("SELECT m(n) AS k FROM w");
+        other.refresh().unwrap();
+        assert_eq!(asked(&other, "SELECT m(n) FROM w"), [["3"]]);
+        both.run("DROP VIEW v");
+        both.run("DROP MACRO m");
+        other.refresh().unwrap();
+        for session in [&both.session, &other] {
+            for sql in ["SELECT * FROM v", "SELECT * FROM w", "SELECT m(1)"] {
+                assert!(session.query(sql).and_then(|rows| rows.collect()).is_err(), "{sql}");
+            }
+        }
+    });
+}
+
+#[test]
 fn transactions_are_what_they_say_or_refused() {
     with_room(|| {
         let both = Both::new();
