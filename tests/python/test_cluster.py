@@ -193,3 +193,22 @@ def test_the_shell_has_a_session(nodes: list[Node], tmp_path: Path) -> None:
     # Without the program, an error says how to get it.
     done = subprocess.run(command, capture_output=True, text=True, env={"PATH": str(tmp_path)})
     assert done.returncode == 1 and "make cluster" in done.stderr, done.stderr
+
+
+@needs_programs
+def test_the_command_starts_a_node(tmp_path: Path) -> None:
+    program = os.environ.get("SWINGDB_BIN")
+    if program is None:
+        pytest.skip("SWINGDB_BIN names no built command line (make test-cluster sets it)")
+    command = [program, "node", "--listen", "127.0.0.1:0", "--home", str(tmp_path / "home")]
+    paths = {**os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
+    command += ["--write", "shard"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=paths) as node:
+        assert node.stdout is not None
+        address = node.stdout.readline().decode().split()[-1]
+        coordinator = f"{PROGRAMS}/swingdb-cluster"
+        with swingdb.cluster([f"{address}/shard"], program=coordinator) as session:
+            session.query("CREATE TABLE t AS SELECT 1 AS x")
+            assert session.query("SELECT x FROM t").fetchall() == [(1,)]
+        node.terminate()
+        assert node.wait() == 0

@@ -60,6 +60,7 @@ const EXAMPLES: &str = "Examples:
   swingdb sql taxi 'SELECT count(*) FROM trips'
   swingdb sql \"SELECT * FROM 'trips.parquet' LIMIT 5\"
   swingdb import *.parquet --into taxi.trips --share
+  swingdb node --write sales              serves databases to a cluster
   swingdb --cluster nodes                 a shell on the machines of a cluster
   swingdb ui                              databases and a SQL notebook in a browser
   swingdb serve taxi                      for psql -h 127.0.0.1 -d taxi";
@@ -86,6 +87,7 @@ impl Cli {
             Some(Command::Restore(_)) => "restore, which makes a database without a store,",
             Some(Command::Export(_)) => "export",
             Some(Command::Serve(_)) => "serve",
+            Some(Command::Node(_)) => "node",
             Some(Command::Ui(_)) => "ui",
             Some(Command::Ls(_)) => "ls",
             Some(Command::Tree(_)) => "tree",
@@ -159,6 +161,9 @@ pub enum Command {
     /// Serve snapshots of a database to programs that speak the PostgreSQL protocol
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
+    /// Serve databases of this machine to the coordinators and nodes of a cluster
+    #[command(after_help = NODE_EXAMPLES)]
+    Node(NodeArgs),
     /// Show databases, their memory and a SQL notebook in a browser of this machine
     #[command(after_help = UI_EXAMPLES)]
     Ui(UiArgs),
@@ -259,6 +264,18 @@ pub struct ServeArgs {
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
+    pub arguments: Vec<OsString>,
+}
+
+const NODE_EXAMPLES: &str = "Examples:
+  swingdb node --write sales                listens on 127.0.0.1:7411, and makes the database
+  swingdb node --listen 127.0.0.1:7412 --home /dev/shm/b --write sales
+swingdb-node, a program of its own, serves; swingdb-node --help lists its options.";
+
+#[derive(Debug, Args)]
+pub struct NodeArgs {
+    /// Options of swingdb-node
+    #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
     pub arguments: Vec<OsString>,
 }
 

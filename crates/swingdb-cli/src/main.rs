@@ -80,6 +80,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Checkpoint(args) => commands::checkpoint::run(&home, &args),
         Command::Restore(args) => commands::restore::run(&home, &args),
         Command::Serve(args) => commands::serve::run(&home, &args),
+        Command::Node(args) => commands::node::run(&home, &args),
         Command::Ui(args) => commands::ui::run(&home, &args),
         Command::Share(args) => commands::share::run(&home, &args),
         Command::Ls(args) => commands::ls::run(&home, &args),

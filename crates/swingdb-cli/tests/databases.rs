@@ -77,6 +77,7 @@ fn a_store_is_for_the_database_that_is_written_and_an_empty_text_detaches_it() {
         &["doctor"],
         &["ui"],
         &["serve", "taxi"],
+        &["node", "--write", "taxi"],
     ] {
         let error = world.fails(2, &[&["--store", &store][..], wrong].concat());
         assert!(error.contains("--store: "), "{wrong:?}: {error}");
@@ -137,30 +138,53 @@ fn a_checkpoint_of_a_database_that_another_process_writes_says_how_its_store_sta
     assert!(text.contains("Run CHECKPOINT there"), "{text}");
 }
 
-#[test]
-fn a_missing_server_says_how_to_build_it() {
-    let world = World::new();
-    // A copy of the program, in a directory where nothing lies beside it.
-    let alone = tempfile::tempdir().unwrap();
+/// Runs a copy of the program that lies alone, or beside `other`, which prints its arguments.
+fn beside(other: Option<&str>, arguments: &[&str]) -> std::process::Output {
+    let (world, alone) = (World::new(), tempfile::tempdir().unwrap());
     let program = alone.path().join("swingdb");
     std::fs::copy(env!("CARGO_BIN_EXE_swingdb"), &program).unwrap();
-    let command = |server: Option<&str>| {
-        let path = alone.path().join("swingdb-server");
-        if let Some(text) = server {
-            std::fs::write(&path, text).unwrap();
-            let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-            std::fs::set_permissions(&path, all).unwrap();
-        }
-        let mut command = std::process::Command::new(&program);
-        command.args(["serve", "taxi", "--port", "0"]).env("PATH", alone.path().join("none"));
-        command.env("SWINGDB_HOME", world.home()).output().unwrap()
-    };
-    let missing = command(None);
-    assert_eq!(missing.status.code(), Some(1));
-    let error = String::from_utf8(missing.stderr).unwrap();
-    assert!(error.contains("cargo build --release -p swingdb-server"), "{error}");
-    let found = command(Some("#!/bin/sh\necho \"$@\"\n"));
-    assert_eq!(String::from_utf8(found.stdout).unwrap(), "taxi --port 0\n");
+    if let Some(other) = other {
+        let path = alone.path().join(other);
+        std::fs::write(&path, "#!/bin/sh\necho \"$@\"\n").unwrap();
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, all).unwrap();
+    }
+    let mut command = std::process::Command::new(&program);
+    command.args(arguments).env("PATH", alone.path().join("none"));
+    command.env("SWINGDB_HOME", world.home()).output().unwrap()
+}
+
+#[test]
+fn programs_of_their_own_get_the_arguments_or_it_is_said_how_to_build_them() {
+    for (program, install, arguments, passed) in [
+        (
+            "swingdb-server",
+            "cargo build --release -p swingdb-server",
+            &["serve", "taxi", "--port", "0"][..],
+            "taxi --port 0\n",
+        ),
+        (
+            "swingdb-node",
+            "make cluster",
+            &["--home", "/x", "node", "--listen", "127.0.0.1:0", "--write", "taxi"],
+            "--home /x --listen 127.0.0.1:0 --write taxi\n",
+        ),
+        ("swingdb-node", "make cluster", &["node", "--home", "/x"], "--home /x\n"),
+        ("swingdb-node", "make cluster", &["node"], "\n"),
+        (
+            "swingdb-cluster",
+            "make cluster",
+            &["--cluster", "nodes", "-c", "SELECT 1", "-m", "csv"],
+            "--mode csv --max-rows 40 --command=SELECT 1 -- nodes\n",
+        ),
+    ] {
+        let missing = beside(None, arguments);
+        assert_eq!(missing.status.code(), Some(1));
+        let error = String::from_utf8(missing.stderr).unwrap();
+        assert!(error.contains(program) && error.contains(install), "{error}");
+        let found = beside(Some(program), arguments);
+        assert_eq!(String::from_utf8(found.stdout).unwrap(), passed);
+    }
 }
 
 #[test]

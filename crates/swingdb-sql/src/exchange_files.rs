@@ -19,7 +19,7 @@
 //! for temporary files. Other operators than exchanges write DataFusion's own files.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Error as IoError, ErrorKind, Result as IoResult, Write};
+use std::io::{Error as IoError, ErrorKind, Read, Result as IoResult, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,20 +136,33 @@ impl SpillFile for BatchFile {
 
     fn read_stream(&self) -> Result<Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>> {
         let batch = Arc::clone(&self.0);
-        Ok(Box::pin(stream::once(async move {
-            if let Some(error) = batch.written.lock().failed.take() {
-                return Err(DataFusionError::IoError(error));
+        // To its present end: with other settings more batches may follow.
+        Ok(Box::pin(stream::try_unfold(0, move |from| {
+            let batch = Arc::clone(&batch);
+            async move {
+                if let Some(error) = batch.written.lock().failed.take() {
+                    return Err(DataFusionError::IoError(error));
+                }
+                let read = SpawnedTask::spawn_blocking(move || rest(&batch.path, from));
+                let read = read.join().await;
+                let read = read.map_err(|error| DataFusionError::External(error.into()))??;
+                let end = from + read.len() as u64;
+                Ok((end > from).then(|| (Bytes::from(read), end)))
             }
-            let read = SpawnedTask::spawn_blocking(move || std::fs::read(&batch.path));
-            let read =
-                read.join().await.map_err(|error| DataFusionError::External(error.into()))?;
-            Ok(Bytes::from(read?))
         })))
     }
 
     fn open_writer(&self) -> Result<Box<dyn SpillWriter>> {
         Ok(Box::new(Writer { batch: Arc::clone(&self.0), file: None }))
     }
+}
+
+/// The bytes of a file behind a place.
+fn rest(path: &Path, from: u64) -> IoResult<Vec<u8>> {
+    let (mut file, mut read) = (File::open(path)?, Vec::new());
+    file.seek(SeekFrom::Start(from))?;
+    file.read_to_end(&mut read)?;
+    Ok(read)
 }
 
 /// Writes a batch, and keeps the error for its reader.

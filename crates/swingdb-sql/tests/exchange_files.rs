@@ -85,6 +85,20 @@ fn an_exchange_whose_rows_are_all_on_a_disk_ends() {
     });
 }
 
+#[test]
+fn what_is_written_behind_a_read_is_read_too() {
+    let file = file();
+    let mut writer = file.open_writer().unwrap();
+    writer.write_all(b"one").unwrap();
+    let mut rows = file.read_stream().unwrap();
+    on_threads(async {
+        assert_eq!(rows.try_next().await.unwrap().unwrap(), "one");
+        writer.write_all(b" and two").unwrap();
+        assert_eq!(rows.try_next().await.unwrap().unwrap(), " and two");
+        assert!(rows.try_next().await.unwrap().is_none());
+    });
+}
+
 /// A file for a batch of an exchange.
 fn file() -> Arc<dyn SpillFile> {
     let environment = base_state().unwrap().runtime_env();

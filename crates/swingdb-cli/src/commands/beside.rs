@@ -7,6 +7,10 @@ use std::process::Command;
 
 use crate::failure::{Failure, Outcome};
 
+/// How one gets the programs of a cluster.
+pub const INSTALL_CLUSTER: &str = "it is not a part of the usual build; `make cluster` builds it \
+                                   (docs/cluster.md)";
+
 /// Runs `program` with arguments in the place of this one; returns only if that fails. `install`
 /// says how one gets it.
 pub fn exec(program: &str, install: &str, arguments: impl FnOnce(&mut Command)) -> Outcome {

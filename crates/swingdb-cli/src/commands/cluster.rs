@@ -9,16 +9,13 @@ use crate::home::Home;
 
 /// The program with the shell on a cluster.
 const SHELL: &str = "swingdb-cluster";
-/// How one gets it.
-const INSTALL: &str = "it is not a part of the usual build; `make cluster` builds it \
-                       (docs/cluster.md)";
 
 pub fn run(home: &Home, file: &Path, args: &ShellArgs) -> Outcome {
     if home.has_store() || home.directory().is_some() {
         let message = "--home and --store: the databases of a cluster are at its nodes";
         return Err(Failure::usage(message));
     }
-    beside::exec(SHELL, INSTALL, |command| {
+    beside::exec(SHELL, beside::INSTALL_CLUSTER, |command| {
         let output = &args.output;
         command.arg("--mode").arg(output.mode.name());
         command.arg("--max-rows").arg(output.max_rows.to_string());

@@ -10,6 +10,7 @@ pub mod gc;
 pub mod generate;
 pub mod import;
 pub mod ls;
+pub mod node;
 pub mod probe;
 mod probe_plot;
 pub mod restore;
