@@ -56,7 +56,7 @@ type Pieces<'a, 'b> = &'b mut Peekable<std::vec::IntoIter<Piece<'a>>>;
 impl CopyOut {
     /// The copy that a statement asks for; `None` where it asks for something else.
     pub fn of(statement: &str) -> Result<Option<Self>, Refusal> {
-        let pieces = words(statement).collect::<Vec<_>>();
+        let mut pieces = words(statement).collect::<Vec<_>>();
         let is = |piece: &Piece<'_>, word: &str| {
             piece.kind == Kind::Word && piece.text.eq_ignore_ascii_case(word)
         };
@@ -106,7 +106,7 @@ impl CopyOut {
             escape: 0,
             forced: Forced::None,
         };
-        copy.options(&mut pieces[to + 2..].to_vec().into_iter().peekable())?;
+        copy.options(&mut pieces.split_off(to + 2).into_iter().peekable())?;
         copy.settle()?;
         Ok(Some(copy))
     }
