@@ -201,9 +201,9 @@ def main() -> None:
 
 
 def results_name(figure: str, rows: int) -> str:
-    """Where results are kept: those of more or fewer rows than usual have files of their own."""
-    usual = rows == FIGURES[figure].rows
-    return figure if usual else f"{figure}-{rows // 1_000_000}m"
+    """Where results are kept: those of more rows than usual have files of their own."""
+    is_large = rows > FIGURES[figure].rows
+    return f"{figure}-{rows // 1_000_000}m" if is_large else figure
 
 
 if __name__ == "__main__":

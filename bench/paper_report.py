@@ -3,7 +3,7 @@ tables into docs/experiments.md.
 
     python bench/paper_report.py [fig15] [fig17] [fig18]
 
-Of results with other numbers of rows, `fig15-170m` for example, only tables are made.
+Of results with more rows than usual, `fig15-170m` for example, only tables are made.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def aim(name: str, by_system: dict[str, dict[int, dict[str, float]]]) -> str:
     )
 
 
-def show(name: str, results: dict, drawn: bool) -> str:
+def show(name: str, results: dict, drawn: bool = True) -> str:
     """A row for each system and value: parts, total, and how much longer than SwingDB's."""
     key = KEYS[name]
     by_system = {point["system"]: medians(point, key) for point in results["points"]}
@@ -174,7 +174,7 @@ def main() -> None:
         values = sorted({r[KEYS[name]] for point in results["points"] for r in point["runs"]})
         if name in SPLIT:
             draw_split(name, results, list(dict.fromkeys([values[0], values[-1]])))
-        insert(name, results, show(name, results, True), by="paper_report")
+        insert(name, results, show(name, results), by="paper_report")
         for path in sorted(common.RESULTS.glob(f"{name}-*.json")):
             if (more := load(path.stem)) is not None:
                 insert(path.stem, more, show(name, more, False), by="paper_report")
