@@ -225,6 +225,43 @@ def short_section(results: dict) -> str:
     )
 
 
+#: How many times DuckDB's rate each way to fetch rows reaches: its name, and that of DuckDB's own.
+FETCHES = {
+    "libpq, binary": "duckdb, in process",
+    "psycopg, binary": "duckdb, in process",
+    "psycopg, text": "duckdb, in process",
+    "swingdb, in process": "duckdb, in process",
+    "swingdb, ADBC": "duckdb, ADBC",
+    "Flight SQL, ADBC": "duckdb, ADBC",
+}
+
+
+def server_section(results: dict) -> str:
+    """Sessions of the server, and rows by all drivers."""
+    of = results["results"]
+    starts = [
+        [name.removeprefix("session, "), f"{one['median_ms']:.2f}", f"{one['p99_ms']:.2f}"]
+        for name, one in of.items()
+        if name.startswith("session, ")
+    ]
+    rows = []
+    for name, peer in FETCHES.items():
+        if name in of:
+            ours, theirs = (of[one]["rows_per_second"] for one in (name, peer))
+            cores = f"{of[name]['cores']:.1f}, {of[peer]['cores']:.1f}"
+            rows.append([name, f"{ours / 1e6:.2f}", peer, f"{theirs / 1e6:.2f}", cores,
+                         f"{ours / theirs:.2f}"])
+    return (
+        "A session on the server, from connecting until it is ready:\n\n"
+        + table(["client", "median, ms", "p99, ms"], starts)
+        + f"\n\n{results['rows']:,} rows of a number, a DOUBLE and a text, as tuples and, by ADBC, "
+        f"as an Arrow table, against DuckDB {results['duckdb']}. Clients are in a process of their "
+        "own where the server is one, and cores are those of both.\n\n"
+        + table(["fetched by", "million rows a second", "DuckDB", "million rows a second",
+                 "cores used", "ratio"], rows)
+    )
+
+
 def tpch_section(results: dict) -> str:
     """The 22 queries."""
     draw_tpch(results)
@@ -466,6 +503,7 @@ SECTIONS = [
     ("tpch", "TPC-H", tpch_section),
     ("per-query", "A process for each query", per_query_section),
     ("sessions", "Many sessions at once", sessions_section),
+    ("server", "Sessions and rows of the server and the drivers", server_section),
     ("many-cores", "By number of cores", many_cores_section),
     ("gpu", "To a GPU", gpu_section),
     ("cold", "The first query on a database on a disk", cold_section),

@@ -1,25 +1,30 @@
 """The server: starting a session, and fetching rows, against DuckDB's own fetch in its process.
 
 A session is started by bytes on a socket, up to the message that says it is ready, and by psycopg.
-The same query is fetched as a list of tuples: by psycopg from the server, in binary and in text,
-and from DuckDB and SwingDB inside of this process. `libpq` makes no Python objects.
+The same query is fetched in three forms. As a list of tuples: by psycopg from the server, in binary
+and in text, and from DuckDB and SwingDB inside of this process. `libpq` makes no Python objects. As
+an Arrow table: by the ADBC drivers of both inside of this process, and by that of Flight SQL from
+`swingdb-flight`, where `make flight` has built it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import adbc_driver_duckdb.dbapi
 import common
 import duckdb
 import psycopg
 
 import swingdb
+import swingdb.adbc
 
 ROWS = 1_000_000
 RUNS = 5
@@ -31,13 +36,16 @@ TABLE = (
 QUERY = "SELECT id, price, name FROM t"
 
 
-def start(binary: Path) -> tuple[subprocess.Popen, int]:
-    """A server at a free port."""
-    server = subprocess.Popen(
-        [binary / "swingdb-server", "bench", "--port", "0"], stdout=subprocess.PIPE, text=True
-    )
-    assert server.stdout is not None
-    return server, int(server.stdout.readline().split(" on ")[1].split()[0].rsplit(":", 1)[1])
+@contextlib.contextmanager
+def served(program: Path) -> Iterator[tuple[int, int]]:
+    """A server of the database `bench`: its process, and its port."""
+    command = [program, "bench", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        said = server.stdout.readline()
+        yield server.pid, int(said.split(" on ")[1].split()[0].rsplit(":", 1)[1])
+        server.terminate()
+        assert server.wait(20) == 0
 
 
 def raw_session(port: int) -> float:
@@ -92,26 +100,22 @@ def fetch(job: Callable[[], int], pid: int | None) -> dict:
     }
 
 
-def main() -> None:
-    """Measures, and writes bench/results/server.json."""
-    arguments = common.parse(__doc__.split("\n", maxsplit=1)[0])
-    with common.namespace(), swingdb.connect("bench") as writer, duckdb.connect() as duck:
-        writer.execute(TABLE)
-        writer.share()
-        duck.execute(TABLE)
-        server, port = start(Path(arguments.bin))
+def psycopg_session(where: str) -> float:
+    """Seconds until psycopg has a session."""
+    begun = time.perf_counter()
+    session = psycopg.connect(where)
+    seconds = time.perf_counter() - begun
+    session.close()
+    return seconds
+
+
+def of_server(program: Path) -> dict:
+    """Sessions of the server for PostgreSQL's clients, and what they fetch."""
+    with served(program) as (pid, port):
         where = f"host=127.0.0.1 port={port} dbname=bench user=bench"
-
-        def psycopg_session() -> float:
-            begun = time.perf_counter()
-            session = psycopg.connect(where)
-            seconds = time.perf_counter() - begun
-            session.close()
-            return seconds
-
-        results: dict = {
+        results = {
             "session, bytes on a socket": sessions(lambda: raw_session(port)),
-            "session, psycopg": sessions(psycopg_session),
+            "session, psycopg": sessions(lambda: psycopg_session(where)),
         }
         with psycopg.connect(where, autocommit=True) as session:
             text, binary = session.cursor(), session.cursor(binary=True)
@@ -120,20 +124,65 @@ def main() -> None:
                 rows = session.pgconn.exec_params(QUERY.encode(), [], result_format=1)
                 return rows.ntuples
 
-            jobs: dict[str, tuple[Callable[[], int], int | None]] = {
-                "libpq, binary": (libpq, server.pid),
-                "psycopg, binary": (lambda: len(binary.execute(QUERY).fetchall()), server.pid),
-                "psycopg, text": (lambda: len(text.execute(QUERY).fetchall()), server.pid),
-                "swingdb, in process": (lambda: len(writer.execute(QUERY).fetchall()), None),
-                "duckdb, in process": (lambda: len(duck.execute(QUERY).fetchall()), None),
-            }
-            for name, (job, pid) in jobs.items():
-                results[name] = fetch(job, pid)
-        server.terminate()
-        assert server.wait(20) == 0
+            results["libpq, binary"] = fetch(libpq, pid)
+            for name, cursor in (("psycopg, binary", binary), ("psycopg, text", text)):
+                results[name] = fetch(lambda: len(cursor.execute(QUERY).fetchall()), pid)
+    return results
+
+
+def arrow(cursor: adbc_driver_duckdb.dbapi.Cursor, pid: int | None = None) -> dict:
+    """The rate at which a cursor of ADBC fetches Arrow tables."""
+
+    def job() -> int:
+        cursor.execute(QUERY)
+        return cursor.fetch_arrow_table().num_rows
+
+    return fetch(job, pid)
+
+
+def by_flight(program: Path) -> dict:
+    """What a client of Flight SQL fetches."""
+    import adbc_driver_flightsql.dbapi
+
+    with (
+        served(program) as (pid, port),
+        adbc_driver_flightsql.dbapi.connect(f"grpc://127.0.0.1:{port}", autocommit=True) as con,
+        con.cursor() as cursor,
+    ):
+        return arrow(cursor, pid)
+
+
+def in_process() -> dict:
+    """Tuples and Arrow tables from both engines inside of this process."""
+    results = {}
+    with swingdb.snapshot("bench") as ours, duckdb.connect() as theirs:
+        theirs.execute(TABLE)
+        results["swingdb, in process"] = fetch(lambda: len(ours.execute(QUERY).fetchall()), None)
+        results["duckdb, in process"] = fetch(lambda: len(theirs.execute(QUERY).fetchall()), None)
+    with swingdb.adbc.connect("bench", snapshot=True) as con, con.cursor() as cursor:
+        results["swingdb, ADBC"] = arrow(cursor)
+    with adbc_driver_duckdb.dbapi.connect() as con, con.cursor() as cursor:
+        cursor.execute(TABLE)
+        results["duckdb, ADBC"] = arrow(cursor)
+    return results
+
+
+def main() -> None:
+    """Measures, and writes bench/results/server.json."""
+    arguments = common.parse(__doc__.split("\n", maxsplit=1)[0])
+    programs = Path(arguments.bin)
+    flight = programs.parent / "cluster/release/swingdb-flight"
+    with common.namespace(), swingdb.connect("bench") as writer:
+        writer.execute(TABLE)
+        writer.share()
+        results = of_server(programs / "swingdb-server") | in_process()
+        if flight.exists():
+            results["Flight SQL, ADBC"] = by_flight(flight)
+        else:
+            print("no Flight SQL: make flight")
     for name, figures in results.items():
         print(f"{name:28}", {k: v for k, v in figures.items() if k != "spread"})
-    common.write("server", {"rows": ROWS, "results": results})
+    common.write("server", {"rows": ROWS, "duckdb": duckdb.__version__, "results": results})
 
 
 if __name__ == "__main__":
