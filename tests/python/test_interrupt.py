@@ -179,6 +179,41 @@ def test_an_interrupt_ends_the_waiting_for_another_statement(con, interrupting):
     assert con.sql("SELECT count(*) FROM t").fetchone() == (0,) and not con.in_transaction
 
 
+def test_ctrl_c_ends_the_waiting_of_a_query_that_comes_again(con):
+    con.execute("CREATE TABLE t AS SELECT range AS a FROM range(10)")
+    by_key = "SELECT a FROM t WHERE a = ?"
+    for value in range(4):
+        assert con.execute(by_key, [value]).fetchall() == [(value,)]
+    running = con.cursor()
+    changing, changed = in_thread(lambda: running.execute(f"INSERT INTO t {ENDLESS}"))
+    time.sleep(0.3)
+    thread = press_ctrl_c_after(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        con.execute(by_key, [4])
+    thread.join()
+    assert changing.is_alive() and not changed
+    while changing.is_alive():
+        running.interrupt()
+        changing.join(0.1)
+    assert changed == [swingdb.QueryInterruptedError]
+    assert con.execute(by_key, [5]).fetchall() == [(5,)]
+
+
+def test_ctrl_c_ends_a_long_query_that_comes_again(con):
+    con.execute("CREATE TABLE t AS SELECT range AS a, range % 3 AS b FROM range(3000000)")
+    long = "SELECT a FROM t WHERE b <> ? ORDER BY repeat(a::VARCHAR, 20)"
+    first = con.execute(long, [3])
+    assert first.fetchone() == (0,)
+    con.execute(long, [4]).close()
+    thread = press_ctrl_c_after(0.1)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        for value in range(5, 1000):
+            con.execute(long, [value]).fetchall()
+    thread.join()
+    assert time.monotonic() - started < 60
+
+
 def test_ctrl_c_leaves_other_results_alone(con):
     read = con.cursor().execute(MANY)
     assert read.fetchone() == (0,)

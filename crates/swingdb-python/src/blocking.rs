@@ -67,6 +67,17 @@ where
     wait(py, result, cancel, worker)
 }
 
+/// Does what takes microseconds on this thread, with the interpreter's lock released: to hand it to
+/// a worker can take longer.
+pub fn run_here<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    py.detach(|| caught(work))
+}
+
+/// Whether [`run`] lets a worker do the work of this thread.
+pub fn hands_over() -> bool {
+    !is_called() && may_be_main_thread()
+}
+
 /// The same for work that runs statements: Ctrl-C ends those of `of_call`, and no others of their
 /// sessions.
 pub fn run_statements<T, F>(py: Python<'_>, of_call: &Interruptible, work: F) -> PyResult<T>

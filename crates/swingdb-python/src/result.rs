@@ -135,25 +135,26 @@ impl Rows {
         let Some(mut stream) = stream else { return Ok(()) };
         let interrupt = self.interrupt.get()?;
         interrupt.join_here();
-        let outcome = blocking::run(
-            py,
-            || interrupt.interrupt(),
-            move || {
-                let (mut batches, mut missing) = (VecDeque::new(), missing);
-                while missing > 0 {
-                    match stream.next() {
-                        Some(Ok(batch)) if batch.num_rows() == 0 => {}
-                        Some(Ok(batch)) => {
-                            missing = missing.saturating_sub(batch.num_rows());
-                            batches.push_back(batch);
-                        }
-                        Some(Err(error)) => return Err(error),
-                        None => return Ok((batches, None)),
+        let is_short = stream.is_short();
+        let work = move || {
+            let (mut batches, mut missing) = (VecDeque::new(), missing);
+            while missing > 0 {
+                match stream.next() {
+                    Some(Ok(batch)) if batch.num_rows() == 0 => {}
+                    Some(Ok(batch)) => {
+                        missing = missing.saturating_sub(batch.num_rows());
+                        batches.push_back(batch);
                     }
+                    Some(Err(error)) => return Err(error),
+                    None => return Ok((batches, None)),
                 }
-                Ok((batches, Some(stream)))
-            },
-        );
+            }
+            Ok((batches, Some(stream)))
+        };
+        let outcome = match is_short && blocking::hands_over() {
+            true => blocking::run_here(py, work),
+            false => blocking::run(py, || interrupt.interrupt(), work),
+        };
         if let Some(bar) = &self.bar {
             // The bar's lock must not be waited for with the interpreter's: who holds it may write.
             py.detach(|| bar.clear());

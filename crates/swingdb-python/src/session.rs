@@ -2,10 +2,12 @@
 //!
 //! **Cycle.** A database makes sessions; a session attaches other databases.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use swingdb::arrow::array::RecordBatch;
-use swingdb::{Connection, InterruptHandle, Interruptible, place_of};
+use swingdb::{Bar, Connection, InterruptHandle, Interruptible, QueryResult, place_of};
 
 use crate::batches::Batches;
 use crate::capsule::reader_of;
@@ -22,11 +24,29 @@ pub struct Session {
     interrupt: Owned<InterruptHandle>,
 }
 
+/// The result of a statement, and the bar that shows how far its rows are.
+type Started = (QueryResult, Option<Arc<Bar>>);
+
 /// A text of SQL, and a line and a column in it, from 1.
 type Placed = (String, (u64, u64));
 
-/// An error comes with its place, if that is known.
-type PlacedResult<T> = Result<T, (swingdb::Error, Option<Placed>)>;
+/// An error and its place, if that is known.
+type PlacedError = (swingdb::Error, Option<Placed>);
+
+/// An error of a text, with its place.
+fn placed(error: swingdb::Error, sql: &str) -> PlacedError {
+    let place = place_of(&error, sql);
+    (error, place.map(|place| (sql.to_string(), place)))
+}
+
+/// An error of a text as an exception, which has a note that shows the line and the place in it.
+fn raise_placed(py: Python<'_>, (error, place): PlacedError) -> PyErr {
+    let raised = errors::raise(&error);
+    if let Some((sql, place)) = place {
+        errors::point(py, &raised, &sql, place);
+    }
+    raised
+}
 
 impl Session {
     /// A session around the engine's.
@@ -38,23 +58,38 @@ impl Session {
         }
     }
 
-    /// As [`call`](Self::call), whose statements belong to `of_call`; the exception has a note that
-    /// shows the line of the text and the place in it that the error comes with.
+    /// As [`call`](Self::call), whose statements belong to `of_call`.
     fn call_placed<T: Send + 'static>(
         &self,
         py: Python<'_>,
         of_call: &Interruptible,
-        work: impl FnOnce(Connection) -> PlacedResult<T> + Send + 'static,
+        work: impl FnOnce(Connection) -> Result<T, PlacedError> + Send + 'static,
     ) -> PyResult<T> {
         let connection = self.inner.get()?;
         let outcome = blocking::run_statements(py, of_call, move || work(connection))?;
-        outcome.map_err(|(error, place)| {
-            let raised = errors::raise(&error);
-            if let Some((sql, place)) = place {
-                errors::point(py, &raised, &sql, place);
-            }
-            raised
-        })
+        outcome.map_err(|error| raise_placed(py, error))
+    }
+
+    /// Starts a query whose plan is kept on this thread, where a worker would do it otherwise.
+    fn start_again(
+        &self,
+        py: Python<'_>,
+        of_call: &Interruptible,
+        sql: &str,
+        params: &Params,
+    ) -> PyResult<Option<Started>> {
+        let Params::Positional(values) = params else { return Ok(None) };
+        if !blocking::hands_over() {
+            return Ok(None);
+        }
+        let connection = self.inner.get()?;
+        let work = || {
+            let bar = progress::Statement::begin(&connection);
+            let started = of_call.run(|| connection.execute_again(sql, values));
+            let bar = bar.end();
+            started.map(|started| started.map(|result| (result, bar)))
+        };
+        blocking::run_here(py, work)?.map_err(|error| raise_placed(py, placed(error, sql)))
     }
 
     /// Runs `work` where it can be interrupted; its error as an exception.
@@ -80,15 +115,15 @@ impl Session {
     ) -> PyResult<Rows> {
         let params = Params::from_python(params)?;
         let of_call = Interruptible::default();
-        let (result, bar) = self.call_placed(py, &of_call, move |connection| {
-            let bar = progress::Statement::begin(&connection);
-            let result = params.execute(&connection, &sql);
-            let bar = bar.end();
-            result.map(|result| (result, bar)).map_err(|error| {
-                let place = place_of(&error, &sql);
-                (error, place.map(|place| (sql, place)))
-            })
-        })?;
+        let (result, bar) = match self.start_again(py, &of_call, &sql, &params)? {
+            Some(started) => started,
+            None => self.call_placed(py, &of_call, move |connection| {
+                let bar = progress::Statement::begin(&connection);
+                let result = params.execute(&connection, &sql);
+                let bar = bar.end();
+                result.map(|result| (result, bar)).map_err(|error| placed(error, &sql))
+            })?,
+        };
         Ok(Rows::new(result, of_call.handle(), bar))
     }
 

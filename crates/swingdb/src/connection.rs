@@ -88,6 +88,14 @@ impl Connection {
         self.session.execute(sql, Params::positional(params))
     }
 
+    /// Starts the query of `sql` if it came before, also with other values, and its plan is kept;
+    /// `None`: it is to be [executed](Self::execute), and nothing has happened. This never waits,
+    /// neither for another statement nor for rows: for callers that let another thread execute
+    /// what takes longer. One with the lines of several statements is none of these.
+    pub fn execute_again(&self, sql: &str, params: &[Value]) -> Result<Option<QueryResult>> {
+        self.session.execute_again(sql, &Params::positional(params))
+    }
+
     /// As [`execute`](Self::execute), with parameters called by name: `$name`.
     pub fn execute_named<S: AsRef<str>>(
         &self,

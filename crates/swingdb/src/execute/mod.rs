@@ -6,6 +6,7 @@
 //! what is told ([`show`], [`explain`]).
 
 pub(crate) mod about_session;
+pub(crate) mod again;
 pub(crate) mod append;
 pub(crate) mod appender;
 pub(crate) mod atomic;

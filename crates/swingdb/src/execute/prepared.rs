@@ -89,6 +89,23 @@ pub(crate) fn find(session: &Session, name: &ObjectName) -> Option<Statement> {
     prepared.get(&name.to_lowercase()).map(|found| found.statement.clone())
 }
 
+/// Starts the query of an EXECUTE of plain values, if its optimized plan is kept.
+pub(crate) fn again_optimized(
+    session: &Session,
+    name: &ObjectName,
+    given: &[Expr],
+) -> Result<Option<QueryResult>> {
+    let Some(values) = given.iter().map(literal).collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let name = parts(name)?.join(".");
+    let source = session.prepared().get(&name.to_lowercase()).map(|found| found.source.clone());
+    match source {
+        Some(source) => query::again_optimized(session, &source, &Params::of_scalars(values)),
+        None => Ok(None),
+    }
+}
+
 fn execute(
     session: &Arc<Session>,
     name: &ObjectName,

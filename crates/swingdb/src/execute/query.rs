@@ -171,6 +171,17 @@ pub(crate) fn again(
     Ok(Some(again.start(session)?.rows().in_zone(session.zone())))
 }
 
+/// As [`again`], for a query whose optimized plan was kept, and no other.
+pub(crate) fn again_optimized(
+    session: &Session,
+    source: &Source,
+    params: &Params,
+) -> Result<Option<QueryResult>> {
+    let Some(again) = Again::find(session, source, params)? else { return Ok(None) };
+    let started = again.start_optimized(session)?;
+    Ok(started.map(|started| started.rows().in_zone(session.zone())))
+}
+
 /// The rows that a statement changes: those of a query, planned as the last time if it came before.
 /// `check` looks at the query's columns when they are new.
 pub(crate) fn rows_of_change(

@@ -240,20 +240,29 @@ impl Session {
     /// Makes this the session's running statement. Interrupts reach it from here on; those of the
     /// work that it belongs to end the waiting for the statement before it as well.
     pub(crate) fn lock_statement(&self) -> Result<StatementGuard<'_>> {
-        let lock = loop {
+        loop {
             may_start()?;
-            match self.conversation.statement.try_lock_for(LOOK) {
-                Some(lock) => break lock,
-                None => continue,
+            if let Some(lock) = self.conversation.statement.try_lock_for(LOOK) {
+                return Ok(self.begun(lock));
             }
-        };
+        }
+    }
+
+    /// As [`lock_statement`](Self::lock_statement), without waiting; `None`: another one runs.
+    pub(crate) fn try_lock_statement(&self) -> Result<Option<StatementGuard<'_>>> {
+        may_start()?;
+        Ok(self.conversation.statement.try_lock().map(|lock| self.begun(lock)))
+    }
+
+    /// The statement that holds the lock begins.
+    fn begun<'a>(&'a self, lock: MutexGuard<'a, ()>) -> StatementGuard<'a> {
         let mut state = self.conversation.state.lock();
         let limit = state.limits().statement_timeout;
         let token = self.conversation.running.start(limit);
         let working = OnThread::of(&token);
         state.token = Some(token);
         drop(state);
-        Ok(StatementGuard { session: self, _working: working, _lock: lock })
+        StatementGuard { session: self, _working: working, _lock: lock }
     }
 
     /// Shares the last committed state, for the running statement.

@@ -59,6 +59,12 @@ impl QueryResult {
         !self.schema.fields().is_empty()
     }
 
+    /// Whether no other thread computes the rows: they are there, or come from few, so that reading
+    /// them takes no time in which a caller would want to interrupt it.
+    pub fn is_short(&self) -> bool {
+        !matches!(self.rows, Rows::Stream(_))
+    }
+
     /// What another thread ends the reading of this result with, and nothing else of its session;
     /// `None` of one whose rows are there.
     pub fn interrupt_handle(&self) -> Option<InterruptHandle> {
