@@ -6,8 +6,12 @@
 //! the statement is cancelled, and the exception leaves once it has ended. A second Ctrl-C does not
 //! wait for that. Other threads get no signals and do the work themselves.
 //!
+//! What takes microseconds, the main thread does itself ([`run_here`]): to start a query whose plan
+//! is kept ([`Connection::execute_again`](swingdb::Connection::execute_again)), and to read a short
+//! result.
+//!
 //! Idle workers are kept for the next statement; handing one a statement costs some ten
-//! microseconds. The list of idle workers is only touched by threads that hold the interpreter's
+//! microseconds, and more where processors sleep. The list of idle workers is only touched by threads that hold the interpreter's
 //! lock, and a `fork` from Python holds it too: so the child never finds the list locked, and
 //! forgets it, since it has none of its threads.
 

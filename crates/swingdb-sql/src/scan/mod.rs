@@ -5,6 +5,7 @@
 //! on a disk still. [`statistics`], [`distinct`] and [`sample`] tell the optimizer how many rows
 //! and values to expect; [`pruning`], [`narrow`], [`lookups`] and [`filter`] leave segments and
 //! rows out, some of them by [`search`]; [`always`] tells where nothing has to be left out.
+//! [`short`] tells scans of few rows from others.
 
 pub(crate) mod always;
 pub(crate) mod disk;
@@ -17,6 +18,7 @@ pub(crate) mod narrow;
 pub(crate) mod pruning;
 pub(crate) mod sample;
 pub(crate) mod search;
+pub mod short;
 pub mod source;
 pub(crate) mod statistics;
 pub(crate) mod stream;

@@ -61,7 +61,8 @@ impl SwingTable {
         &self.table
     }
 
-    fn plan_scan(
+    /// The scan of some columns of the rows that fulfil all filters.
+    pub(super) fn plan_scan(
         &self,
         state: &dyn Session,
         projection: Option<&[usize]>,

@@ -126,6 +126,32 @@ impl Template {
     }
 }
 
+/// The name, in small letters, and the values of a text that is one EXECUTE of plain values,
+/// `EXECUTE name(1, 'a')`; `None` where it takes a parser to understand it.
+pub fn plain_execute(sql: &str) -> Option<(String, Vec<ScalarValue>)> {
+    let mut parts = (sql.len() <= MAX_TEXT).then(|| parts(sql))??;
+    parts.pop_if(|(_, part)| *part == Part::Other(b';'));
+    let mut parts = parts.into_iter().map(|(_, part)| part);
+    let name = match (parts.next()?, parts.next()?, parts.next()?) {
+        (execute, Part::Word(name), Part::Other(b'(')) if execute.is_word("execute") => name,
+        _ => return None,
+    };
+    let mut values = Vec::new();
+    loop {
+        values.push(match parts.next()? {
+            Part::Integer(digits) => ScalarValue::Int64(Some(digits.parse().ok()?)),
+            Part::Text(inner) => ScalarValue::Utf8(Some(inner.to_string())),
+            _ => return None,
+        });
+        match parts.next()? {
+            Part::Other(b',') => {}
+            Part::Other(b')') => break,
+            _ => return None,
+        }
+    }
+    parts.next().is_none().then(|| (name.to_lowercase(), values))
+}
+
 /// Adds a value, and says its place.
 fn place(values: &mut Vec<ScalarValue>, value: ScalarValue) -> Expr {
     values.push(value);
@@ -283,6 +309,31 @@ fn is_in_operator(byte: u8) -> bool {
 mod tests {
     use super::*;
     use crate::text::parser::parse_query;
+
+    #[test]
+    fn an_execute_of_plain_values_needs_no_parser() {
+        let values =
+            |sql: &str| plain_execute(sql).map(|(name, values)| format!("{name} {values:?}"));
+        for sql in ["EXECUTE By_Key(5, 'a b')", " execute by_key ( 5 ,'a b' ) ;"] {
+            assert_eq!(values(sql).as_deref(), Some("by_key [Int64(5), Utf8(\"a b\")]"), "{sql}");
+        }
+        for sql in [
+            "EXECUTE p",
+            "EXECUTE p()",
+            "EXECUTE p(-5)",
+            "EXECUTE p(5,)",
+            "EXECUTE p(5) x",
+            "EXECUTE p(5); SELECT 1",
+            "EXECUTE \"p\"(5)",
+            "EXECUTE s.p(5)",
+            "EXECUTE p(1 + 1)",
+            "EXECUTE p(a := 5)",
+            "EXECUTE p(99999999999999999999)",
+            "EXPLAIN EXECUTE p(5)",
+        ] {
+            assert_eq!(values(sql), None, "{sql}");
+        }
+    }
 
     #[test]
     fn compared_values_get_places() {

@@ -7,22 +7,16 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
 use swingdb_common::runtime::cancel::stoppable;
 use swingdb_sql::text::depth;
 use swingdb_sql::text::parameters::Params;
-use swingdb_sql::text::parser::parse_lines;
-use swingdb_sql::text::statement::{Parsed, Statements};
 use swingdb_sql::text::template::Template;
 
 use crate::execute::{prepared, query};
 use crate::session::Session;
 use crate::session::plan_cache::Source;
 use crate::session::result::QueryResult;
-
-/// Longest EXECUTE that is parsed here, in bytes.
-const MAX_EXECUTE: usize = 4 << 10;
 
 impl Session {
     /// Starts the query of a text if its optimized plan is kept and the session runs nothing else.
@@ -43,7 +37,7 @@ impl Session {
     }
 }
 
-fn again(session: &Arc<Session>, sql: &str, params: &Params) -> Result<Option<QueryResult>> {
+fn again(session: &Session, sql: &str, params: &Params) -> Result<Option<QueryResult>> {
     if let Some(source) = Source::of_text(sql)
         && let Some(rows) = query::again_optimized(session, &source, params)?
     {
@@ -52,33 +46,8 @@ fn again(session: &Arc<Session>, sql: &str, params: &Params) -> Result<Option<Qu
     if !params.is_empty() {
         return Ok(None);
     }
-    if let Some(statements) = parsed_execute(session, sql) {
-        let started = match statements.front() {
-            Some((_, Parsed::Sql(statement))) if statements.len() == 1 => match &**statement {
-                Statement::Execute { name: Some(name), parameters, .. } => {
-                    prepared::again_optimized(session, name, parameters)?
-                }
-                _ => None,
-            },
-            _ => None,
-        };
-        if started.is_none() {
-            session.keep_parsed(sql, statements);
-        }
-        return Ok(started);
-    }
     match Template::of(sql) {
         Some(template) => query::again_by_template(session, &template),
-        None => Ok(None),
+        None => prepared::again(session, sql),
     }
-}
-
-/// The statements of a text that begins with EXECUTE.
-fn parsed_execute(session: &Session, sql: &str) -> Option<Statements> {
-    let first = sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next()?;
-    if !first.eq_ignore_ascii_case("EXECUTE") || sql.len() > MAX_EXECUTE {
-        return None;
-    }
-    // What cannot be parsed is told when it is parsed again.
-    session.take_parsed(sql).or_else(|| parse_lines(sql).ok())
 }

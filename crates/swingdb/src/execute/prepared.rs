@@ -19,7 +19,7 @@ use swingdb_sql::bind::lookahead::Lookahead;
 use swingdb_sql::planner::Planner;
 use swingdb_sql::text::parameters;
 use swingdb_sql::text::parameters::{Numbering, Params};
-use swingdb_sql::text::template::plain_value;
+use swingdb_sql::text::template::{plain_execute, plain_value};
 
 use crate::execute::query;
 use crate::execute::query::Keep;
@@ -89,21 +89,25 @@ pub(crate) fn find(session: &Session, name: &ObjectName) -> Option<Statement> {
     prepared.get(&name.to_lowercase()).map(|found| found.statement.clone())
 }
 
-/// Starts the query of an EXECUTE of plain values, if its optimized plan is kept.
-pub(crate) fn again_optimized(
-    session: &Session,
-    name: &ObjectName,
-    given: &[Expr],
-) -> Result<Option<QueryResult>> {
-    let Some(values) = given.iter().map(literal).collect::<Option<Vec<_>>>() else {
-        return Ok(None);
-    };
-    let name = parts(name)?.join(".");
-    let source = session.prepared().get(&name.to_lowercase()).map(|found| found.source.clone());
-    match source {
-        Some(source) => query::again_optimized(session, &source, &Params::of_scalars(values)),
+/// Starts the query of a text that is one EXECUTE of plain values, if its optimized plan is kept.
+pub(crate) fn again(session: &Session, sql: &str) -> Result<Option<QueryResult>> {
+    match plain(session, sql) {
+        Some((source, values)) => query::again_optimized(session, &source, &values),
         None => Ok(None),
     }
+}
+
+/// Whether the plan of such a text is kept.
+pub(crate) fn is_kept(session: &Session, sql: &str) -> bool {
+    let Some(conditions) = session.conditions() else { return false };
+    plain(session, sql).is_some_and(|(source, _)| session.plans().knows(&source, conditions))
+}
+
+/// What a text runs that is one EXECUTE of plain values, and the values.
+fn plain(session: &Session, sql: &str) -> Option<(Source, Params)> {
+    let (name, values) = plain_execute(sql)?;
+    let source = session.prepared().get(&name)?.source.clone();
+    Some((source, Params::of_scalars(values)))
 }
 
 fn execute(

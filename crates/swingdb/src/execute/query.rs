@@ -6,7 +6,6 @@ use arrow::array::RecordBatch;
 use datafusion::common::DFSchema;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
 use swingdb_common::runtime::wait;
@@ -15,7 +14,7 @@ use swingdb_sql::optimized::{bound, is_quick, optimized};
 use swingdb_sql::plan::materialized_parts::is_volatile;
 use swingdb_sql::planner::{Planner, derived, with_values};
 use swingdb_sql::scan::named::{with_names, with_tables};
-use swingdb_sql::scan::source::rows_to_scan;
+use swingdb_sql::scan::short::{in_one_stream, is_short, scan_alone};
 use swingdb_sql::text::parameters::{Numbering, Params};
 use swingdb_sql::text::parser::parse_query;
 use swingdb_sql::text::template::{Form, Template};
@@ -25,9 +24,6 @@ use crate::session::Session;
 use crate::session::plan_cache::{Conditions, KeptPlan, Source};
 use crate::session::result::QueryResult;
 use crate::session::stream::{BatchStream, HereStream};
-
-/// Rows up to which a scan is run by the thread that asks for the result.
-const SHORT_ROWS: u64 = 1 << 16;
 
 /// Starts a plan and hands out its rows.
 pub(crate) fn start(
@@ -285,29 +281,26 @@ fn start_optimized(
     engine: &Arc<SessionState>,
     plan: &LogicalPlan,
 ) -> Result<Option<Started>> {
-    let physical = engine.query_planner().create_physical_plan(plan, engine.as_ref());
-    let Ok(physical) = wait::block_on(physical) else { return Ok(None) };
+    let quick = is_quick(plan);
+    let physical = match scan_alone(engine, plan) {
+        Some(scan) => scan,
+        None => {
+            let planner = engine.query_planner();
+            let physical = wait::block_on(planner.create_physical_plan(plan, engine.as_ref()));
+            let Ok(physical) = physical else { return Ok(None) };
+            if quick { in_one_stream(physical)? } else { physical }
+        }
+    };
     session.note_plan(&physical);
     let context = session.task_context(engine);
     let token = session.cancel_token();
-    Ok(Some(match is_quick(plan) && is_short(physical.as_ref()) {
+    Ok(Some(match quick && is_short(physical.as_ref()) {
         true => Started::Here(HereStream::new(physical, context, token)?),
         false => {
             let progress = session.progress();
             Started::Tasks(BatchStream::start(physical, context, None, token, progress)?)
         }
     }))
-}
-
-/// Whether a plan is one stream that looks at few rows.
-fn is_short(plan: &dyn ExecutionPlan) -> bool {
-    is_one_stream(plan) && rows_to_scan(plan).is_some_and(|rows| rows <= SHORT_ROWS)
-}
-
-fn is_one_stream(plan: &dyn ExecutionPlan) -> bool {
-    plan.properties().output_partitioning().partition_count() == 1
-        && plan.children().len() <= 1
-        && plan.children().into_iter().all(|input| is_one_stream(input.as_ref()))
 }
 
 /// Plans a query given as text, for callers inside the crate.

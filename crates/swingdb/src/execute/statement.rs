@@ -54,7 +54,10 @@ impl Session {
     }
 
     pub(crate) fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
-        if !self.limits().external_access || query::is_kept(self, sql) {
+        if !self.limits().external_access
+            || query::is_kept(self, sql)
+            || prepared::is_kept(self, sql)
+        {
             return Ok(Vec::new());
         }
         let view = self.view()?;
@@ -84,6 +87,11 @@ pub(crate) fn execute_all(
     let template = if params.is_empty() { Template::of(sql) } else { None };
     if let Some(template) = &template
         && let Some(rows) = query::again_by_template(session, template)?
+    {
+        return Ok(rows);
+    }
+    if params.is_empty()
+        && let Some(rows) = prepared::again(session, sql)?
     {
         return Ok(rows);
     }
