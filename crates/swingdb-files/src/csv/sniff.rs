@@ -3,6 +3,7 @@
 //! The dialect is the candidate whose records agree best on their number of fields. The types are
 //! those that every value of the sample has, from the narrowest on: boolean, integer, number, date,
 //! time, timestamp, and text when nothing else fits. What the caller has decided is never guessed.
+//! Empty lines and titles, which are lines of one field above records of several, are skipped.
 //! A value behind the sample that is not of the guessed type is an error with its line, never a
 //! silent NULL.
 
@@ -15,7 +16,7 @@ use swingdb_common::names::free_name;
 
 use crate::options::Delimiter;
 use crate::text::dialect::Dialect;
-use crate::text::fields::{Fields, RecordReader, unescape};
+use crate::text::fields::{Field, Fields, RecordReader, unescape};
 use crate::text::styles::Styles;
 use crate::text::values::{self, DateStyle};
 
@@ -67,6 +68,11 @@ pub struct Sniffed {
     pub types: Vec<DataType>,
     /// A record had more than [`MAX_COLUMNS`] fields by some delimiter, and one by all others.
     pub too_wide: bool,
+    /// Bytes of the sample before the first record: of lines that the dialect skips, beside those
+    /// that the caller has it skip.
+    pub lead_bytes: usize,
+    /// Fields of the header, where the caller says that there is one, and the records have others.
+    pub odd_header: Option<usize>,
 }
 
 /// The fields of a record as they are meant, most of them where they stand in the text.
@@ -81,6 +87,7 @@ pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> 
     });
     let (dialect, mut records) = best_dialect(sample, whole, terminator, hints);
     let mut columns = usual_count(&records).0;
+    let lead = Lead::of(sample, &dialect, columns, hints);
     let mut more: Vec<Record<'_>> =
         further.iter().flat_map(|piece| regular_records(piece, &dialect, columns, hints)).collect();
     let expected = hints.expected_names.as_ref().is_some_and(|names| names.len() == columns);
@@ -91,7 +98,80 @@ pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> 
     let of_columns = |record: &&Record<'_>| record.len() == columns;
     let rows: Vec<&Record<'_>> = records.iter().chain(&more).filter(of_columns).collect();
     let too_wide = columns == 1 && is_too_wide(sample, &dialect, hints);
-    Sniffed { too_wide, ..decide(dialect, columns, &rows, hints) }
+    let sniffed = match lead.odd {
+        None => decide(dialect, columns, &rows, hints),
+        Some(fields) => decide_below(fields, dialect, columns, &rows, hints),
+    };
+    Sniffed { too_wide, ..behind(&lead, sample, sniffed) }
+}
+
+/// What stands before the first record with the usual number of fields.
+#[derive(Default)]
+struct Lead {
+    /// Bytes of empty lines and of titles.
+    bytes: usize,
+    /// Fields of a record behind these that is neither.
+    odd: Option<usize>,
+}
+
+impl Lead {
+    fn of(text: &[u8], dialect: &Dialect, columns: usize, hints: &Hints) -> Self {
+        let mut reader = RecordReader::new(text, dialect, None);
+        let mut fields = Fields::default();
+        loop {
+            let bytes = reader.position();
+            match reader.read(1, &mut fields) {
+                Ok(true) => {}
+                Err(fault) if hints.lenient => {
+                    reader.skip_line(fault);
+                    continue;
+                }
+                // It is an error when it is read.
+                Ok(false) | Err(_) => return Self::default(),
+            }
+            let is_empty = |field: &Field| field.text(text).is_empty() && !field.is_quoted();
+            match fields.all() {
+                [field] if is_empty(field) => {}
+                all if all.len() == columns => return Self { bytes, odd: None },
+                // A record that is filled up.
+                all if hints.pad && all.len() < columns => {
+                    return Self { bytes, odd: Some(all.len()) };
+                }
+                [_] => {}
+                _ if hints.lenient => {}
+                all => return Self { bytes, odd: Some(all.len()) },
+            }
+        }
+    }
+}
+
+/// What was found out where the first record has another number of fields than the others: it names
+/// no columns, unless the caller says so.
+fn decide_below(
+    fields: usize,
+    dialect: Dialect,
+    columns: usize,
+    rows: &[&Record<'_>],
+    hints: &Hints,
+) -> Sniffed {
+    let all_are_data = Hints { header: Some(false), ..hints.clone() };
+    let mut sniffed = decide(dialect, columns, rows, &all_are_data);
+    if hints.header == Some(true) {
+        sniffed.dialect.header = true;
+        sniffed.odd_header = Some(fields);
+    }
+    sniffed
+}
+
+/// The same, with the lines above the header skipped. Without a header an empty line is skipped or
+/// NULL, as everywhere, and a title is no record, which is an error.
+fn behind(lead: &Lead, sample: &[u8], mut sniffed: Sniffed) -> Sniffed {
+    if sniffed.dialect.header {
+        let lines = memchr::memchr_iter(sniffed.dialect.terminator, &sample[..lead.bytes]);
+        sniffed.dialect.skip += lines.count() as u64;
+        sniffed.lead_bytes = lead.bytes;
+    }
+    sniffed
 }
 
 /// The delimiters that come into question.
@@ -146,7 +226,7 @@ fn decide(mut dialect: Dialect, columns: usize, rows: &[&Record<'_>], hints: &Hi
         _ => (0..columns).map(|column| format!("column{column}")).collect(),
     };
     dialect.header = header;
-    Sniffed { dialect, names, types, too_wide: false }
+    Sniffed { dialect, names, types, too_wide: false, lead_bytes: 0, odd_header: None }
 }
 
 /// The first name of a header that is no text.
@@ -620,6 +700,27 @@ mod tests {
         assert_eq!(columns(&[b"8,9,\n10,11,x\n12".to_vec()], None), 3, "seen further on");
         assert_eq!(columns(&[], Some(&["a", "b", "c"])), 3, "as the table has it");
         assert_eq!(columns(&[], Some(&["a", "b"])), 2);
+    }
+
+    #[test]
+    fn lines_above_the_header() {
+        let skipped = |text: &str| {
+            let sniffed = found(text);
+            (sniffed.dialect.skip, sniffed.names, sniffed.dialect.header)
+        };
+        let names = || vec!["name".to_string(), "city".to_string()];
+        assert_eq!(skipped("name,city\nx,y\nz,w\n"), (0, names(), true));
+        assert_eq!(skipped("A title\n\nname,city\nx,y\nz,w\n"), (2, names(), true));
+        assert_eq!(skipped("\r\nname,city\r\nx,y\r\n"), (1, names(), true));
+        assert_eq!(skipped("\"A\ntitle\"\nname,city\nx,y\nz,w\n"), (2, names(), true));
+        assert_eq!(skipped("\nname\nx\n"), (1, vec!["name".to_string()], true));
+        let numbers = (0, vec!["column0".to_string(), "column1".to_string()], false);
+        assert_eq!(skipped("A title\n1,2\n3,4\n"), numbers);
+        assert_eq!(skipped("a,b,c\nx,y\nz,w\n"), numbers, "no title");
+        let hints = Hints { header: Some(true), ..Hints::default() };
+        let odd = |text: &str| sniff(text.as_bytes(), true, &[], &hints).odd_header;
+        assert_eq!(odd("a,b,c\nx,y\nz,w\n"), Some(3));
+        assert_eq!(odd("A title\na,b\nx,y\n"), None);
     }
 
     #[test]
