@@ -16,7 +16,7 @@ use swingdb_common::names::free_name;
 
 use crate::options::Delimiter;
 use crate::text::dialect::Dialect;
-use crate::text::fields::{Field, Fields, RecordReader, unescape};
+use crate::text::fields::{Field, Fields, RecordFault, RecordReader, unescape};
 use crate::text::styles::Styles;
 use crate::text::values::{self, DateStyle};
 
@@ -76,7 +76,30 @@ pub struct Sniffed {
 }
 
 /// The fields of a record as they are meant, most of them where they stand in the text.
-type Record<'a> = Vec<Option<Cow<'a, [u8]>>>;
+#[derive(Debug, Default)]
+pub struct Record<'a> {
+    fields: Vec<Option<Cow<'a, [u8]>>>,
+    /// Nothing stands behind the last delimiter, whatever the texts for NULL are.
+    ends_in_delimiter: bool,
+}
+
+impl<'a> std::ops::Deref for Record<'a> {
+    type Target = Vec<Option<Cow<'a, [u8]>>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.fields
+    }
+}
+
+/// The records of a sample under a dialect.
+#[derive(Default)]
+struct Records<'a> {
+    all: Vec<Record<'a>>,
+    /// What is wrong with the first record that cannot be read.
+    fault: Option<RecordFault>,
+    /// Some field stands between quotes.
+    has_quotes: bool,
+}
 
 /// Looks at `sample`, the first bytes of a file behind the skipped lines; `whole`: all of the file.
 /// `further` are pieces from other places of the file that begin with a record, if all is well.
@@ -92,7 +115,7 @@ pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> 
         further.iter().flat_map(|piece| regular_records(piece, &dialect, columns, hints)).collect();
     let expected = hints.expected_names.as_ref().is_some_and(|names| names.len() == columns);
     if !expected && all_end_in_delimiter(&records) && more.iter().all(ends_in_delimiter) {
-        records.iter_mut().chain(&mut more).for_each(|record| _ = record.pop());
+        records.iter_mut().chain(&mut more).for_each(|record| _ = record.fields.pop());
         columns = usual_count(&records).0;
     }
     let of_columns = |record: &&Record<'_>| record.len() == columns;
@@ -195,7 +218,7 @@ fn is_too_wide(sample: &[u8], dialect: &Dialect, hints: &Hints) -> bool {
 
 /// Whether the last field is nothing, and there are others.
 fn ends_in_delimiter(record: &Record<'_>) -> bool {
-    record.len() > 1 && record.last() == Some(&None)
+    record.len() > 1 && record.ends_in_delimiter
 }
 
 /// Whether all records end in a delimiter, with no column behind it.
@@ -248,11 +271,13 @@ pub fn header_names(header: &[Option<Cow<'_, [u8]>>]) -> Vec<String> {
 
 /// The first record of `text` under `dialect`.
 pub fn first_record<'a>(text: &'a [u8], dialect: &Dialect) -> Option<Record<'a>> {
-    records(text, dialect, 1, false).into_iter().next()
+    records(text, dialect, 1, false).all.into_iter().next()
 }
 
-/// How well records agree: larger is better.
-type Score = (usize, usize, usize);
+/// How well records agree: larger is better. Whether most have several fields, whether all can be
+/// read, the share of those with the usual number of fields, this number, and whether there are
+/// quotes.
+type Score = (bool, bool, usize, usize, bool);
 
 /// The candidate whose records agree best.
 fn best_dialect<'a>(
@@ -286,7 +311,13 @@ fn best_dialect<'a>(
                     styles: hints.styles.clone(),
                     pad: hints.pad,
                 };
-                let mut records = records(sample, &dialect, usize::MAX, hints.lenient);
+                let Records { all: mut records, fault, has_quotes } =
+                    records(sample, &dialect, usize::MAX, hints.lenient);
+                // A quote that is open at the end may be closed behind the sample.
+                let is_broken = match fault {
+                    Some(RecordFault::Unclosed { .. }) => whole,
+                    other => other.is_some(),
+                };
                 if !whole && records.len() > 1 {
                     records.pop();
                 }
@@ -294,7 +325,8 @@ fn best_dialect<'a>(
                 let columns = fields - usize::from(all_end_in_delimiter(&records));
                 let percent = agreeing * 100 / records.len().max(1);
                 // One column always agrees: several that nearly do are better.
-                let score = (usize::from(columns > 1 && percent >= 50), percent, columns);
+                let several = columns > 1 && percent >= 50;
+                let score = (several, !is_broken, percent, columns, has_quotes);
                 if best.as_ref().is_none_or(|(other, ..)| score > *other) {
                     best = Some((score, dialect, records));
                 }
@@ -331,24 +363,28 @@ fn usual_count(records: &[Record<'_>]) -> (usize, usize) {
 
 /// The records of `text`, up to the first that cannot be read, or without these; without empty
 /// lines.
-fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize, lenient: bool) -> Vec<Record<'a>> {
+fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize, lenient: bool) -> Records<'a> {
     let mut reader = RecordReader::new(text, dialect, None);
     let mut fields = Fields::default();
-    let mut out = Vec::new();
+    let mut out = Records::default();
     let mut buffer = Vec::new();
-    while out.len() < limit {
+    while out.all.len() < limit {
         let more = reader.read(1, &mut fields);
-        if let (Err(fault), true) = (&more, lenient) {
-            reader.skip_line(*fault);
-            continue;
+        if let Err(fault) = more {
+            out.fault = out.fault.or(Some(fault));
+            if lenient {
+                reader.skip_line(fault);
+                continue;
+            }
         }
         if !matches!(more, Ok(true)) || fields.all().len() > MAX_COLUMNS {
             break;
         }
-        let record: Record<'_> = fields
+        let record: Vec<Option<Cow<'_, [u8]>>> = fields
             .all()
             .iter()
             .map(|field| {
+                out.has_quotes |= field.is_quoted();
                 let value = field.text(text);
                 let is_null = !field.is_quoted() && dialect.nulls.iter().any(|null| null == value);
                 if field.is_escaped() {
@@ -358,10 +394,12 @@ fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize, lenient: bool) -
                 (!is_null).then_some(Cow::Borrowed(value))
             })
             .collect();
+        let is_open = |field: &Field| field.text(text).is_empty() && !field.is_quoted();
+        let ends_in_delimiter = fields.all().last().is_some_and(is_open);
         let blank =
             matches!(&record[..], [None]) && dialect.nulls.iter().any(|null| null.is_empty());
         if !blank {
-            out.push(record);
+            out.all.push(Record { fields: record, ends_in_delimiter });
         }
     }
     out
@@ -375,7 +413,7 @@ fn regular_records<'a>(
     columns: usize,
     hints: &Hints,
 ) -> Vec<Record<'a>> {
-    let mut records = records(piece, dialect, usize::MAX, hints.lenient);
+    let mut records = records(piece, dialect, usize::MAX, hints.lenient).all;
     records.pop();
     match records.iter().all(|record| record.len() == columns) {
         true => records,
@@ -682,6 +720,16 @@ mod tests {
         assert_eq!(single.dialect.quote, Some(b'\''));
         let escaped = found("a,b\n\"x\\\",y\",1\n\"z\",2\n");
         assert_eq!(escaped.dialect.escape, Some(b'\\'));
+        let later = found("a;b\nx;1\n\"y\\\"z\";2\n");
+        assert_eq!(later.dialect.escape, Some(b'\\'), "the first records have none");
+        let lenient = Hints { lenient: true, ..Hints::default() };
+        let text = b"a;b\nx;1\n\"y\\\"z\";2\n";
+        assert_eq!(sniff(text, true, &[], &lenient).dialect.escape, Some(b'\\'), "left out");
+        let all_quoted = found("a,b\n'1','x'\n'2','y'\n");
+        assert_eq!(all_quoted.dialect.quote, Some(b'\''));
+        assert_eq!(all_quoted.types, [DataType::Int64, DataType::Utf8View]);
+        let apostrophes = found("a,b\n'tis,it's\n'twas,2\n");
+        assert_eq!(apostrophes.dialect.quote, Some(b'"'));
         assert_eq!(found("a,b\r1,2\r3,4\r").dialect.terminator, b'\r');
         assert_eq!(types("1|x|\n2|y|\n"), [DataType::Int64, DataType::Utf8View]);
         assert_eq!(types("a,b\r\n1,2\r\n"), [DataType::Int64, DataType::Int64]);
@@ -700,6 +748,15 @@ mod tests {
         assert_eq!(columns(&[b"8,9,\n10,11,x\n12".to_vec()], None), 3, "seen further on");
         assert_eq!(columns(&[], Some(&["a", "b", "c"])), 3, "as the table has it");
         assert_eq!(columns(&[], Some(&["a", "b"])), 2);
+    }
+
+    #[test]
+    fn a_last_column_of_nothing_but_null() {
+        let nulls = Some(vec![b"NA".to_vec()]);
+        let hints = Hints { nulls, ..Hints::default() };
+        let columns = |text: &str| sniff(text.as_bytes(), true, &[], &hints).types.len();
+        assert_eq!(columns("1,2,NA\n3,4,NA\n"), 3);
+        assert_eq!(columns("1,2,\n3,4,\n"), 2, "a delimiter at the end");
     }
 
     #[test]
