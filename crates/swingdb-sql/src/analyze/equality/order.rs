@@ -1,5 +1,5 @@
-//! Comparisons by `<` and the like, `min`, `max`, quantiles, `greatest` and `least` of what may be a
-//! NaN whose sign is set: the engine has it below all numbers.
+//! Comparisons by `<` and the like, `min`, `max`, quantiles, `greatest` and `least` of what may be
+//! a NaN whose sign is set: the engine has it below all numbers.
 
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
