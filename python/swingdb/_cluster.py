@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from . import errors
-from ._convert import import_optional
+from ._convert import frame_of, import_optional
 from ._local import Local
 
 if TYPE_CHECKING:
@@ -240,8 +240,7 @@ class ClusterResult:
     def df(self) -> pandas.DataFrame:
         """All rows as a pandas data frame."""
         import_optional("pandas", ".df()")
-        frame: pandas.DataFrame = self.arrow().to_pandas()
-        return frame
+        return frame_of(self.arrow())
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows as tuples of Python's values."""

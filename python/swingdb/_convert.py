@@ -69,10 +69,8 @@ def to_stream(data: Any) -> Any:
     library, kind = _origin(data)
     if library == "pandas":
         return _from_pandas(data, kind)
-    if library == "polars" and kind == "LazyFrame":
-        return data.collect()
-    if library == "polars" and kind == "Series":
-        return data.to_frame()
+    if library == "polars":
+        return _from_polars(data, kind)
     if library == "pyarrow" and hasattr(data, "scanner"):
         return data.scanner().to_reader()
     if library == "pyarrow" and kind == "Scanner":
@@ -108,7 +106,11 @@ def to_polars(source: Any) -> polars.DataFrame:
 
 
 def to_pandas(batches: _internal.Batches) -> pandas.DataFrame:
-    """A ``pandas.DataFrame``, through PyArrow if there is one, else through NumPy."""
+    """A ``pandas.DataFrame``, through PyArrow if there is one, else through NumPy.
+
+    Whole numbers stay whole beside NULL: a column of them is of a nullable type then, for a float
+    has no more than 53 bits.
+    """
     library = import_optional("pandas", ".df()")
     frame: pandas.DataFrame
     try:
@@ -117,12 +119,34 @@ def to_pandas(batches: _internal.Batches) -> pandas.DataFrame:
         frame = library.DataFrame(to_numpy(batches))
         return frame
     try:
-        frame = table.to_pandas()
+        frame = frame_of(table)
     except (ArithmeticError, TypeError, ValueError) as error:
         # PyArrow's errors are such, too. Years beyond 9999, for one.
         raise DataError(
             f"pandas cannot hold this result: {_reason(error)}; ask for .arrow()"
         ) from error
+    return frame
+
+
+def frame_of(table: pyarrow.Table) -> pandas.DataFrame:
+    """The frame of a table. Whole numbers with NULLs among them get a nullable type; in lists and
+    structs they become objects.
+    """
+    library = import_optional("pandas", ".df()")
+    types = import_optional("pyarrow", ".df()").types
+    whole = {
+        index: column
+        for index, column in enumerate(table.columns)
+        if types.is_integer(column.type) and column.null_count
+    }
+    for index, column in whole.items():
+        # They get their numbers below.
+        table = table.set_column(index, table.field(index), column.fill_null(0))
+    frame: pandas.DataFrame = table.to_pandas(integer_object_nulls=True)
+    for index, column in whole.items():
+        signed = types.is_signed_integer(column.type)
+        name = f"{'Int' if signed else 'UInt'}{column.type.bit_width}Dtype"
+        frame.isetitem(index, getattr(library, name)().__from_arrow__(column))
     return frame
 
 
@@ -165,6 +189,18 @@ def _origin(data: object) -> tuple[str, str]:
         if library in ("pandas", "polars", "pyarrow", "numpy"):
             return library, cls.__name__
     return "", type(data).__name__
+
+
+def _from_polars(data: Any, kind: str) -> Any:
+    """A frame of Polars, or a table of its columns where Polars exports what Arrow does not have:
+    a buffer of a column of nothing but NULL.
+    """
+    if kind == "LazyFrame":
+        data = data.collect()
+    if kind == "Series":
+        data = data.to_frame()
+    has_nothing = any("Null" in str(dtype) for dtype in data.dtypes)
+    return data.to_arrow() if has_nothing else data
 
 
 def _from_pandas(data: Any, kind: str) -> Any:

@@ -339,3 +339,42 @@ def test_fields_of_structs_that_are_null(con):
     for table in ("given", "t"):
         rows = con.sql(f"SELECT s, s.a, s.b, s.a IS NULL, l[1].a FROM {table}").fetchall()
         assert rows == [(None, None, None, True, None), ({"a": 8, "b": "y"}, 8, "y", False, None)]
+
+
+def test_whole_numbers_in_frames_stay_whole_beside_null(con):
+    large = 2**53 + 1
+    frame = con.sql(
+        f"SELECT * FROM (VALUES (1, {large}, 1::TINYINT, {large}::UBIGINT, [{large}], "
+        f"{{'a': {large}}}, 1.5::DOUBLE), (2, NULL, NULL, NULL, [NULL], NULL, NULL)) "
+        "v(i, n, t, u, l, s, x) ORDER BY i"
+    ).df()
+    assert [str(kind) for kind in frame.dtypes] == [
+        "int64", "Int64", "Int8", "UInt64", "object", "object", "float64",
+    ]
+    assert frame.n[0] == large and frame.u[0] == large and frame.t[0] == 1
+    assert frame.n.isna().tolist() == [False, True]
+    assert frame.l[0].tolist() == [large] and frame.l[1].tolist() == [None]
+    assert frame.s[0] == {"a": large} and frame.s[1] is None
+    # Two columns of one name, and a frame of nothing else.
+    pair = con.sql("SELECT NULL::INTEGER AS a, 5 AS a").df()
+    assert [str(kind) for kind in pair.dtypes] == ["Int32", "int64"] and pair.iloc[0, 1] == 5
+    # What comes back is the same.
+    con.execute("CREATE TABLE kept (n BIGINT, u UBIGINT)")
+    con.append("kept", frame[["n", "u"]])
+    assert con.sql("SELECT n, u FROM kept WHERE n IS NOT NULL").fetchall() == [(large, large)]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pl.DataFrame({"x": [None, None]}),
+        pl.DataFrame({"x": [None, None]}).lazy(),
+        pl.Series("x", [None, None]),
+        pl.DataFrame({"x": [[], None]}),
+        pl.DataFrame({"x": [{"a": None}, None], "y": [1, 2]}),
+    ],
+)
+def test_polars_columns_of_nothing(con, frame):
+    con.register("nothing", frame)
+    assert con.sql("SELECT count(*) FROM nothing").fetchone() == (2,)
+    assert con.sql("SELECT x FROM nothing LIMIT 1 OFFSET 1").fetchone()[0] in (None, {"a": None})

@@ -50,6 +50,7 @@ pub use session::user_tables::{ColumnsCall, Pieces, RowsCall, TableFunction};
 pub use sqlstate::sqlstate;
 pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
 pub use swing_tier::probe;
+pub use swingdb_common::cast::blobs::blob_text;
 pub use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result, StoreProblem};
 pub use swingdb_common::progress::{Bar, Progress};
 pub use swingdb_common::runtime::cancel::{InterruptHandle, Interruptible, Surroundings};

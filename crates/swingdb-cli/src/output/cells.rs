@@ -1,11 +1,11 @@
 //! The text of single values.
 
 use crate::failure::{Failure, Outcome};
-use arrow::array::{Array, RecordBatch, StringArray};
+use arrow::array::{Array, AsArray, RecordBatch, StringArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
-use swingdb::{interval_texts, moment_texts};
+use swingdb::{blob_text, interval_texts, moment_texts};
 
 /// How NULL is shown to people.
 pub const NULL: &str = "NULL";
@@ -34,7 +34,8 @@ pub enum Texts<'a> {
 
 impl<'a> Texts<'a> {
     pub fn of(array: &'a dyn Array) -> Outcome<Self> {
-        Ok(match interval_texts(array).or_else(|| moment_texts(array)) {
+        let texts = interval_texts(array).or_else(|| moment_texts(array));
+        Ok(match texts.or_else(|| blob_texts(array)) {
             Some(texts) => Texts::Ready(texts),
             None => {
                 let formatter = ArrayFormatter::try_new(array, &OPTIONS);
@@ -52,6 +53,17 @@ impl<'a> Texts<'a> {
             Texts::Formatted(formatter) => drop(write!(text, "{}", formatter.value(row))),
         }
     }
+}
+
+/// Byte strings as a cast to text writes them, and as CSV files have them; `None` for other types.
+fn blob_texts(array: &dyn Array) -> Option<StringArray> {
+    let blobs = array.as_binary_opt::<i32>()?;
+    let text = |bytes: &[u8]| {
+        let mut text = Vec::with_capacity(bytes.len());
+        blob_text(bytes, &mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    Some(blobs.iter().map(|bytes| bytes.map(text)).collect())
 }
 
 impl<'a> Cells<'a> {
@@ -120,14 +132,15 @@ pub fn is_number(data_type: &DataType) -> bool {
 mod tests {
     use super::*;
     use arrow::array::{
-        ArrayRef, DictionaryArray, Int64Array, ListArray, StringArray, TimestampMicrosecondArray,
+        ArrayRef, BinaryArray, DictionaryArray, Int64Array, ListArray, StringArray,
+        TimestampMicrosecondArray,
     };
     use arrow::datatypes::{Int32Type, Int64Type};
     use std::sync::Arc;
 
     #[test]
     fn values_are_shown_as_people_write_them() {
-        let columns: [(&str, ArrayRef); 4] = [
+        let columns: [(&str, ArrayRef); 5] = [
             ("i", Arc::new(Int64Array::from(vec![Some(-1), None]))),
             ("s", Arc::new(StringArray::from(vec![Some("a\n\u{7}b"), Some("")]))),
             ("t", Arc::new(TimestampMicrosecondArray::from(vec![1_500_000, 0]))),
@@ -138,12 +151,13 @@ mod tests {
                     None,
                 ])),
             ),
+            ("b", Arc::new(BinaryArray::from(vec![Some(b"a\xFF".as_slice()), None]))),
         ];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         let cells = Cells::new(&batch).unwrap();
-        let row = |row| (0..4).map(|column| cells.shown(row, column)).collect::<Vec<_>>();
-        assert_eq!(row(0), ["-1", "a\\n\\u{7}b", "1970-01-01 00:00:01.5", "[1, NULL]"]);
-        assert_eq!(row(1), ["NULL", "", "1970-01-01 00:00:00", "NULL"]);
+        let row = |row| (0..5).map(|column| cells.shown(row, column)).collect::<Vec<_>>();
+        assert_eq!(row(0), ["-1", "a\\n\\u{7}b", "1970-01-01 00:00:01.5", "[1, NULL]", "a\\xFF"]);
+        assert_eq!(row(1), ["NULL", "", "1970-01-01 00:00:00", "NULL", "NULL"]);
     }
 
     #[test]

@@ -71,14 +71,16 @@ impl CsvScan {
         check_encoding(first, &sample.text)?;
         check_new_line(first, &sample.text, options)?;
         let hints = hints(options, target);
-        let sniffed = sniff::sniff(&sample.text, sample.whole, &sample.further, &hints);
+        let mut sniffed = sniff::sniff(&sample.text, sample.whole, &sample.further, &hints);
         if sniffed.too_wide || sniffed.names.len() > sniff::MAX_COLUMNS {
             let limit = sniff::MAX_COLUMNS;
             return Err(first.broken(&format!("has more than {limit} columns")));
         }
         if sniffed.dialect.header {
-            let record = sniff::first_record(&sample.text, &sniffed.dialect).unwrap_or_default();
-            check_names(first, &record, options.skip)?;
+            let text = &sample.text[sniffed.lead_bytes..];
+            let record = sniff::first_record(text, &sniffed.dialect).unwrap_or_default();
+            check_names(first, &record, sniffed.dialect.skip)?;
+            fill_up_names(first, &record, &mut sniffed, options.null_padding)?;
         }
         if sample.text.is_empty() && target.is_none() && options.types.is_empty() {
             return Err(first.broken("is empty: nothing to find columns in"));
@@ -339,6 +341,27 @@ fn check_names(
     let Some(name) = sniff::invalid_name(record) else { return Ok(()) };
     let message = format!("column name {} is not valid UTF-8; {OTHER_ENCODING}", shown(name));
     Err(Error::Import { path: file.path.clone(), line: Some(skipped + 1), message })
+}
+
+/// The names of a header that has another number of fields than the records: those behind it have
+/// none where short records are filled up.
+fn fill_up_names(
+    file: &InputFile,
+    header: &[Option<std::borrow::Cow<'_, [u8]>>],
+    sniffed: &mut Sniffed,
+    fills_up: bool,
+) -> Result<()> {
+    let Some(fields) = sniffed.odd_header else { return Ok(()) };
+    let columns = sniffed.names.len();
+    if !fills_up || fields > columns {
+        let message = format!("the header has {fields} fields, and the records have {columns}");
+        let line = Some(sniffed.dialect.skip + 1);
+        return Err(Error::Import { path: file.path.clone(), line, message });
+    }
+    let mut all = header.to_vec();
+    all.resize(columns, None);
+    sniffed.names = sniff::header_names(&all);
+    Ok(())
 }
 
 type Head = (Option<Vec<String>>, u64, Box<dyn Read + Send>);

@@ -3,6 +3,7 @@
 //! The dialect is the candidate whose records agree best on their number of fields. The types are
 //! those that every value of the sample has, from the narrowest on: boolean, integer, number, date,
 //! time, timestamp, and text when nothing else fits. What the caller has decided is never guessed.
+//! Empty lines and titles, which are lines of one field above records of several, are skipped.
 //! A value behind the sample that is not of the guessed type is an error with its line, never a
 //! silent NULL.
 
@@ -15,7 +16,7 @@ use swingdb_common::names::free_name;
 
 use crate::options::Delimiter;
 use crate::text::dialect::Dialect;
-use crate::text::fields::{Fields, RecordReader, unescape};
+use crate::text::fields::{Field, Fields, RecordFault, RecordReader, unescape};
 use crate::text::styles::Styles;
 use crate::text::values::{self, DateStyle};
 
@@ -67,10 +68,38 @@ pub struct Sniffed {
     pub types: Vec<DataType>,
     /// A record had more than [`MAX_COLUMNS`] fields by some delimiter, and one by all others.
     pub too_wide: bool,
+    /// Bytes of the sample before the first record: of lines that the dialect skips, beside those
+    /// that the caller has it skip.
+    pub lead_bytes: usize,
+    /// Fields of the header, where the caller says that there is one, and the records have others.
+    pub odd_header: Option<usize>,
 }
 
 /// The fields of a record as they are meant, most of them where they stand in the text.
-type Record<'a> = Vec<Option<Cow<'a, [u8]>>>;
+#[derive(Debug, Default)]
+pub struct Record<'a> {
+    fields: Vec<Option<Cow<'a, [u8]>>>,
+    /// Nothing stands behind the last delimiter, whatever the texts for NULL are.
+    ends_in_delimiter: bool,
+}
+
+impl<'a> std::ops::Deref for Record<'a> {
+    type Target = Vec<Option<Cow<'a, [u8]>>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.fields
+    }
+}
+
+/// The records of a sample under a dialect.
+#[derive(Default)]
+struct Records<'a> {
+    all: Vec<Record<'a>>,
+    /// What is wrong with the first record that cannot be read.
+    fault: Option<RecordFault>,
+    /// Some field stands between quotes.
+    has_quotes: bool,
+}
 
 /// Looks at `sample`, the first bytes of a file behind the skipped lines; `whole`: all of the file.
 /// `further` are pieces from other places of the file that begin with a record, if all is well.
@@ -81,17 +110,91 @@ pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> 
     });
     let (dialect, mut records) = best_dialect(sample, whole, terminator, hints);
     let mut columns = usual_count(&records).0;
+    let lead = Lead::of(sample, &dialect, columns, hints);
     let mut more: Vec<Record<'_>> =
         further.iter().flat_map(|piece| regular_records(piece, &dialect, columns, hints)).collect();
     let expected = hints.expected_names.as_ref().is_some_and(|names| names.len() == columns);
     if !expected && all_end_in_delimiter(&records) && more.iter().all(ends_in_delimiter) {
-        records.iter_mut().chain(&mut more).for_each(|record| _ = record.pop());
+        records.iter_mut().chain(&mut more).for_each(|record| _ = record.fields.pop());
         columns = usual_count(&records).0;
     }
     let of_columns = |record: &&Record<'_>| record.len() == columns;
     let rows: Vec<&Record<'_>> = records.iter().chain(&more).filter(of_columns).collect();
     let too_wide = columns == 1 && is_too_wide(sample, &dialect, hints);
-    Sniffed { too_wide, ..decide(dialect, columns, &rows, hints) }
+    let sniffed = match lead.odd {
+        None => decide(dialect, columns, &rows, hints),
+        Some(fields) => decide_below(fields, dialect, columns, &rows, hints),
+    };
+    Sniffed { too_wide, ..behind(&lead, sample, sniffed) }
+}
+
+/// What stands before the first record with the usual number of fields.
+#[derive(Default)]
+struct Lead {
+    /// Bytes of empty lines and of titles.
+    bytes: usize,
+    /// Fields of a record behind these that is neither.
+    odd: Option<usize>,
+}
+
+impl Lead {
+    fn of(text: &[u8], dialect: &Dialect, columns: usize, hints: &Hints) -> Self {
+        let mut reader = RecordReader::new(text, dialect, None);
+        let mut fields = Fields::default();
+        loop {
+            let bytes = reader.position();
+            match reader.read(1, &mut fields) {
+                Ok(true) => {}
+                Err(fault) if hints.lenient => {
+                    reader.skip_line(fault);
+                    continue;
+                }
+                // It is an error when it is read.
+                Ok(false) | Err(_) => return Self::default(),
+            }
+            let is_empty = |field: &Field| field.text(text).is_empty() && !field.is_quoted();
+            match fields.all() {
+                [field] if is_empty(field) => {}
+                all if all.len() == columns => return Self { bytes, odd: None },
+                // A record that is filled up.
+                all if hints.pad && all.len() < columns => {
+                    return Self { bytes, odd: Some(all.len()) };
+                }
+                [_] => {}
+                _ if hints.lenient => {}
+                all => return Self { bytes, odd: Some(all.len()) },
+            }
+        }
+    }
+}
+
+/// What was found out where the first record has another number of fields than the others: it names
+/// no columns, unless the caller says so.
+fn decide_below(
+    fields: usize,
+    dialect: Dialect,
+    columns: usize,
+    rows: &[&Record<'_>],
+    hints: &Hints,
+) -> Sniffed {
+    let all_are_data = Hints { header: Some(false), ..hints.clone() };
+    let mut sniffed = decide(dialect, columns, rows, &all_are_data);
+    if hints.header == Some(true) {
+        sniffed.dialect.header = true;
+        sniffed.odd_header = Some(fields);
+    }
+    sniffed
+}
+
+/// The same, with the lines above the header skipped. Without a header an empty line is skipped or
+/// NULL, as everywhere, and a title is no record, which is an error.
+fn behind(lead: &Lead, sample: &[u8], mut sniffed: Sniffed) -> Sniffed {
+    if sniffed.dialect.header {
+        let lines = memchr::memchr_iter(sniffed.dialect.terminator, &sample[..lead.bytes]);
+        sniffed.dialect.skip += lines.count() as u64;
+        sniffed.lead_bytes = lead.bytes;
+    }
+    sniffed
 }
 
 /// The delimiters that come into question.
@@ -115,7 +218,7 @@ fn is_too_wide(sample: &[u8], dialect: &Dialect, hints: &Hints) -> bool {
 
 /// Whether the last field is nothing, and there are others.
 fn ends_in_delimiter(record: &Record<'_>) -> bool {
-    record.len() > 1 && record.last() == Some(&None)
+    record.len() > 1 && record.ends_in_delimiter
 }
 
 /// Whether all records end in a delimiter, with no column behind it.
@@ -146,7 +249,7 @@ fn decide(mut dialect: Dialect, columns: usize, rows: &[&Record<'_>], hints: &Hi
         _ => (0..columns).map(|column| format!("column{column}")).collect(),
     };
     dialect.header = header;
-    Sniffed { dialect, names, types, too_wide: false }
+    Sniffed { dialect, names, types, too_wide: false, lead_bytes: 0, odd_header: None }
 }
 
 /// The first name of a header that is no text.
@@ -168,11 +271,13 @@ pub fn header_names(header: &[Option<Cow<'_, [u8]>>]) -> Vec<String> {
 
 /// The first record of `text` under `dialect`.
 pub fn first_record<'a>(text: &'a [u8], dialect: &Dialect) -> Option<Record<'a>> {
-    records(text, dialect, 1, false).into_iter().next()
+    records(text, dialect, 1, false).all.into_iter().next()
 }
 
-/// How well records agree: larger is better.
-type Score = (usize, usize, usize);
+/// How well records agree: larger is better. Whether most have several fields, whether all can be
+/// read, the share of those with the usual number of fields, this number, and whether there are
+/// quotes.
+type Score = (bool, bool, usize, usize, bool);
 
 /// The candidate whose records agree best.
 fn best_dialect<'a>(
@@ -206,7 +311,13 @@ fn best_dialect<'a>(
                     styles: hints.styles.clone(),
                     pad: hints.pad,
                 };
-                let mut records = records(sample, &dialect, usize::MAX, hints.lenient);
+                let Records { all: mut records, fault, has_quotes } =
+                    records(sample, &dialect, usize::MAX, hints.lenient);
+                // A quote that is open at the end may be closed behind the sample.
+                let is_broken = match fault {
+                    Some(RecordFault::Unclosed { .. }) => whole,
+                    other => other.is_some(),
+                };
                 if !whole && records.len() > 1 {
                     records.pop();
                 }
@@ -214,7 +325,8 @@ fn best_dialect<'a>(
                 let columns = fields - usize::from(all_end_in_delimiter(&records));
                 let percent = agreeing * 100 / records.len().max(1);
                 // One column always agrees: several that nearly do are better.
-                let score = (usize::from(columns > 1 && percent >= 50), percent, columns);
+                let several = columns > 1 && percent >= 50;
+                let score = (several, !is_broken, percent, columns, has_quotes);
                 if best.as_ref().is_none_or(|(other, ..)| score > *other) {
                     best = Some((score, dialect, records));
                 }
@@ -251,24 +363,28 @@ fn usual_count(records: &[Record<'_>]) -> (usize, usize) {
 
 /// The records of `text`, up to the first that cannot be read, or without these; without empty
 /// lines.
-fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize, lenient: bool) -> Vec<Record<'a>> {
+fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize, lenient: bool) -> Records<'a> {
     let mut reader = RecordReader::new(text, dialect, None);
     let mut fields = Fields::default();
-    let mut out = Vec::new();
+    let mut out = Records::default();
     let mut buffer = Vec::new();
-    while out.len() < limit {
+    while out.all.len() < limit {
         let more = reader.read(1, &mut fields);
-        if let (Err(fault), true) = (&more, lenient) {
-            reader.skip_line(*fault);
-            continue;
+        if let Err(fault) = more {
+            out.fault = out.fault.or(Some(fault));
+            if lenient {
+                reader.skip_line(fault);
+                continue;
+            }
         }
         if !matches!(more, Ok(true)) || fields.all().len() > MAX_COLUMNS {
             break;
         }
-        let record: Record<'_> = fields
+        let record: Vec<Option<Cow<'_, [u8]>>> = fields
             .all()
             .iter()
             .map(|field| {
+                out.has_quotes |= field.is_quoted();
                 let value = field.text(text);
                 let is_null = !field.is_quoted() && dialect.nulls.iter().any(|null| null == value);
                 if field.is_escaped() {
@@ -278,10 +394,12 @@ fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize, lenient: bool) -
                 (!is_null).then_some(Cow::Borrowed(value))
             })
             .collect();
+        let is_open = |field: &Field| field.text(text).is_empty() && !field.is_quoted();
+        let ends_in_delimiter = fields.all().last().is_some_and(is_open);
         let blank =
             matches!(&record[..], [None]) && dialect.nulls.iter().any(|null| null.is_empty());
         if !blank {
-            out.push(record);
+            out.all.push(Record { fields: record, ends_in_delimiter });
         }
     }
     out
@@ -295,7 +413,7 @@ fn regular_records<'a>(
     columns: usize,
     hints: &Hints,
 ) -> Vec<Record<'a>> {
-    let mut records = records(piece, dialect, usize::MAX, hints.lenient);
+    let mut records = records(piece, dialect, usize::MAX, hints.lenient).all;
     records.pop();
     match records.iter().all(|record| record.len() == columns) {
         true => records,
@@ -602,6 +720,16 @@ mod tests {
         assert_eq!(single.dialect.quote, Some(b'\''));
         let escaped = found("a,b\n\"x\\\",y\",1\n\"z\",2\n");
         assert_eq!(escaped.dialect.escape, Some(b'\\'));
+        let later = found("a;b\nx;1\n\"y\\\"z\";2\n");
+        assert_eq!(later.dialect.escape, Some(b'\\'), "the first records have none");
+        let lenient = Hints { lenient: true, ..Hints::default() };
+        let text = b"a;b\nx;1\n\"y\\\"z\";2\n";
+        assert_eq!(sniff(text, true, &[], &lenient).dialect.escape, Some(b'\\'), "left out");
+        let all_quoted = found("a,b\n'1','x'\n'2','y'\n");
+        assert_eq!(all_quoted.dialect.quote, Some(b'\''));
+        assert_eq!(all_quoted.types, [DataType::Int64, DataType::Utf8View]);
+        let apostrophes = found("a,b\n'tis,it's\n'twas,2\n");
+        assert_eq!(apostrophes.dialect.quote, Some(b'"'));
         assert_eq!(found("a,b\r1,2\r3,4\r").dialect.terminator, b'\r');
         assert_eq!(types("1|x|\n2|y|\n"), [DataType::Int64, DataType::Utf8View]);
         assert_eq!(types("a,b\r\n1,2\r\n"), [DataType::Int64, DataType::Int64]);
@@ -620,6 +748,36 @@ mod tests {
         assert_eq!(columns(&[b"8,9,\n10,11,x\n12".to_vec()], None), 3, "seen further on");
         assert_eq!(columns(&[], Some(&["a", "b", "c"])), 3, "as the table has it");
         assert_eq!(columns(&[], Some(&["a", "b"])), 2);
+    }
+
+    #[test]
+    fn a_last_column_of_nothing_but_null() {
+        let nulls = Some(vec![b"NA".to_vec()]);
+        let hints = Hints { nulls, ..Hints::default() };
+        let columns = |text: &str| sniff(text.as_bytes(), true, &[], &hints).types.len();
+        assert_eq!(columns("1,2,NA\n3,4,NA\n"), 3);
+        assert_eq!(columns("1,2,\n3,4,\n"), 2, "a delimiter at the end");
+    }
+
+    #[test]
+    fn lines_above_the_header() {
+        let skipped = |text: &str| {
+            let sniffed = found(text);
+            (sniffed.dialect.skip, sniffed.names, sniffed.dialect.header)
+        };
+        let names = || vec!["name".to_string(), "city".to_string()];
+        assert_eq!(skipped("name,city\nx,y\nz,w\n"), (0, names(), true));
+        assert_eq!(skipped("A title\n\nname,city\nx,y\nz,w\n"), (2, names(), true));
+        assert_eq!(skipped("\r\nname,city\r\nx,y\r\n"), (1, names(), true));
+        assert_eq!(skipped("\"A\ntitle\"\nname,city\nx,y\nz,w\n"), (2, names(), true));
+        assert_eq!(skipped("\nname\nx\n"), (1, vec!["name".to_string()], true));
+        let numbers = (0, vec!["column0".to_string(), "column1".to_string()], false);
+        assert_eq!(skipped("A title\n1,2\n3,4\n"), numbers);
+        assert_eq!(skipped("a,b,c\nx,y\nz,w\n"), numbers, "no title");
+        let hints = Hints { header: Some(true), ..Hints::default() };
+        let odd = |text: &str| sniff(text.as_bytes(), true, &[], &hints).odd_header;
+        assert_eq!(odd("a,b,c\nx,y\nz,w\n"), Some(3));
+        assert_eq!(odd("A title\na,b\nx,y\n"), None);
     }
 
     #[test]

@@ -125,10 +125,10 @@ fn between(from: ScalarValue, to: &ScalarValue, share: f64) -> Result<ScalarValu
     }
     let (ends, of) = ([from.to_array()?, to.to_array()?], from.data_type());
     let found: ArrayRef = match &of {
-        DataType::Float64 => part::<Float64Type>(&ends, |a, b| a + (b - a) * share),
+        DataType::Float64 => part::<Float64Type>(&ends, |a, b| number_between(a, b, share)),
         DataType::Float16 | DataType::Float32 => {
             let wide = [cast(&ends[0], &DataType::Float64)?, cast(&ends[1], &DataType::Float64)?];
-            cast(&part::<Float64Type>(&wide, |a, b| a + (b - a) * share), &of)?
+            cast(&part::<Float64Type>(&wide, |a, b| number_between(a, b, share)), &of)?
         }
         DataType::Interval(IntervalUnit::MonthDayNano) => {
             let lengths = [interval_lengths(&ends[0])?, interval_lengths(&ends[1])?];
@@ -143,6 +143,14 @@ fn between(from: ScalarValue, to: &ScalarValue, share: f64) -> Result<ScalarValu
         _ => return between_whole(ends, &of, share),
     };
     ScalarValue::try_from_array(&found, 0)
+}
+
+/// Their distance may be infinite, and so may be one of them.
+fn number_between(a: f64, b: f64, share: f64) -> f64 {
+    match (b - a).is_finite() {
+        true => a + (b - a) * share,
+        false => a * (1.0 - share) + b * share,
+    }
 }
 
 fn part<T: ArrowPrimitiveType>(

@@ -34,6 +34,8 @@ pub enum Operation {
     Multiply,
     /// `<<`.
     ShiftLeft,
+    /// `>>`.
+    ShiftRight,
     /// `-` before one operand.
     Negate,
 }
@@ -46,6 +48,7 @@ impl Operation {
             Operator::Minus => Some(Self::Subtract),
             Operator::Multiply => Some(Self::Multiply),
             Operator::BitwiseShiftLeft => Some(Self::ShiftLeft),
+            Operator::BitwiseShiftRight => Some(Self::ShiftRight),
             _ => None,
         }
     }
@@ -56,6 +59,7 @@ impl Operation {
             Self::Subtract => "checked_subtract",
             Self::Multiply => "checked_multiply",
             Self::ShiftLeft => "checked_shift_left",
+            Self::ShiftRight => "checked_shift_right",
             Self::Negate => "checked_negate",
         }
     }
@@ -67,6 +71,7 @@ impl Operation {
             Self::Subtract => ("-", "subtraction"),
             Self::Multiply => ("*", "multiplication"),
             Self::ShiftLeft => ("<<", "left shift"),
+            Self::ShiftRight => (">>", "right shift"),
             Self::Negate => ("-", "negation"),
         }
     }
@@ -159,6 +164,7 @@ impl Operation {
             Self::Subtract | Self::Negate => compute(a, b, rows, Integer::sub),
             Self::Multiply => compute(a, b, rows, Integer::mul),
             Self::ShiftLeft => compute(a, b, rows, Integer::shl),
+            Self::ShiftRight => compute(a, b, rows, Integer::shr),
         };
         let nulls = NullBuffer::union(left.nulls(), right.nulls());
         if overflowed {
@@ -188,6 +194,7 @@ impl Operation {
                 Self::Subtract | Self::Negate => a.sub(b),
                 Self::Multiply => a.mul(b),
                 Self::ShiftLeft => a.shl(b),
+                Self::ShiftRight => a.shr(b),
             };
             if flag.is_set() {
                 let (sign, what) = self.words();

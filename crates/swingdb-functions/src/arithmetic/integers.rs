@@ -17,6 +17,8 @@ pub(super) trait Integer: ArrowNativeType {
     /// As [`Integer::add`]; bits must neither be lost nor reach the sign, and only a number that is
     /// not negative can be shifted, by one that is not negative.
     fn shl(self, other: Self) -> (Self, Self);
+    /// As [`Integer::add`]; no bit is left where the distance is negative or as long as the number.
+    fn shr(self, other: Self) -> (Self, Self);
     /// Both flags in one.
     fn or(self, other: Self) -> Self;
     /// Whether a flag tells an overflow.
@@ -50,6 +52,12 @@ macro_rules! signed {
                     (true, _) => (self << other, 0),
                     (false, _) => (0, -1),
                 }
+            }
+
+            fn shr(self, other: Self) -> (Self, Self) {
+                // A negative distance is a great one.
+                let has_bits = (other as u64) < u64::from(Self::BITS);
+                (if has_bits { self >> other } else { 0 }, 0)
             }
 
             fn or(self, other: Self) -> Self {
@@ -87,6 +95,12 @@ macro_rules! unsigned {
                     (true, _) => (self << other, 0),
                     (false, _) => (0, 1),
                 }
+            }
+
+            fn shr(self, other: Self) -> (Self, Self) {
+                // A negative distance is a great one.
+                let has_bits = (other as u64) < u64::from(Self::BITS);
+                (if has_bits { self >> other } else { 0 }, 0)
             }
 
             fn or(self, other: Self) -> Self {
@@ -170,6 +184,10 @@ mod tests {
                     let fits = wide.and_then(|wide| N::try_from(wide).ok());
                     assert_eq!(fits.is_none(), flag.is_set(), "{x} << {y}");
                     assert!(fits.is_none_or(|fits| fits == got), "{x} << {y}");
+                    let (got, flag) = a.shr(b);
+                    let bits = 8 * size_of::<N>() as i128;
+                    let wide = if (0..bits).contains(&y) { x >> y } else { 0 };
+                    assert!(!flag.is_set() && got.into() == wide, "{x} >> {y}");
                 }
             }
         }

@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::expressions::Column;
+use swingdb_common::floats::canonical;
 use swingdb_common::types::sql_names::sql_name;
 
 /// Names of functions, and of the aggregates that they are.
@@ -42,6 +43,9 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("list_bit_xor", "bit_xor"),
     ("list_approx_count_distinct", "approx_distinct"),
 ];
+
+/// Aggregates that sort: by their bits, so that a NaN with a sign would be the least number.
+const BY_ORDER: [&str; 2] = ["median", "mad"];
 
 /// All functions of this module, of the aggregates that there are.
 pub(crate) fn functions(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
@@ -124,7 +128,10 @@ impl ScalarUDFImpl for OfElements {
         let [list] = args.args.as_slice() else { return plan_err!("{} takes a list", self.name) };
         let taken = self.taken(&list.data_type())?;
         let of = DataType::new_list(taken.data_type().clone(), true);
-        let lists: ArrayRef = cast(&list.to_array(crate::args::rows_of(&args))?, &of)?;
+        let mut lists: ArrayRef = cast(&list.to_array(crate::args::rows_of(&args))?, &of)?;
+        if BY_ORDER.contains(&self.aggregate.name()) {
+            lists = canonical(&lists)?;
+        }
         let expression = self.expression(&taken)?;
         let nothing = ScalarValue::try_new_null(args.return_type())?;
         let one = |list: Option<ArrayRef>| match list {

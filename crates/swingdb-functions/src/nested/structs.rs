@@ -168,7 +168,10 @@ impl ScalarUDFImpl for OfStructs {
         let columns = fields.iter().map(|(_, from)| part(&arrays, *from));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let fields = fields.into_iter().map(|(field, _)| field).collect::<Fields>();
-        let made = StructArray::try_new_with_length(fields, columns, None, rows)?;
+        // What another struct adds or changes is there in any case.
+        let nulls = arrays.first().filter(|_| self.kind == Kind::Values);
+        let nulls = nulls.and_then(|given| given.nulls().cloned());
+        let made = StructArray::try_new_with_length(fields, columns, nulls, rows)?;
         crate::args::as_given(&args, Arc::new(made))
     }
 }

@@ -84,9 +84,8 @@ impl Places {
     fn returned(&self, given: &DataType, places: Option<i64>) -> Result<DataType> {
         Ok(match given {
             DataType::Null => DataType::Float64,
-            DataType::Float16 | DataType::Float32 | DataType::Float64 if self.cut == Cut::Even => {
-                DataType::Float64
-            }
+            DataType::Float64 if self.cut == Cut::Even => DataType::Float64,
+            DataType::Float16 | DataType::Float32 if self.cut == Cut::Even => DataType::Float32,
             whole if whole.is_integer() => whole.clone(),
             DataType::Decimal32(digits, scale)
             | DataType::Decimal64(digits, scale)
@@ -211,7 +210,7 @@ impl ScalarUDFImpl for Places {
                 let numbers = numbers.as_primitive::<Float64Type>();
                 let pairs = numbers.iter().zip(&places);
                 let found = pairs.map(|(number, places)| Some(to_places_even(number?, places?)));
-                Arc::new(found.collect::<Float64Array>())
+                cast(&found.collect::<Float64Array>(), args.return_type())?
             }
             _ => self.exact(&numbers, &places, args.return_type())?,
         };

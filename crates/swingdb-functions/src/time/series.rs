@@ -1,13 +1,14 @@
 //! `range(a, b, INTERVAL '1 day')` and `generate_series(a, b, INTERVAL '1 day')`.
 //!
 //! Of points in time each value is the one before it and the interval, by the clock of the zone
-//! that the type names. Whole numbers and dates go to the engine's functions. Those would end a
-//! series of points in time, without an error, where the clock leaves a time out, and have
-//! nanoseconds, so no years after 2262.
+//! that the type names. Dates go by days. Whole numbers go to the engine's functions. Those would
+//! end a series of points in time, without an error, where the clock leaves a time out, and have
+//! nanoseconds, so no years after 2262. Of dates `range` would leave out the last value where no
+//! value is the end (DataFusion 55.2).
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray};
+use arrow::array::{Array, ArrayRef, AsArray, Date32Array, Int64Array, ListArray};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -73,17 +74,19 @@ impl ScalarUDFImpl for Series {
         let [from, to, by] = args.args.as_slice() else {
             return self.engines.invoke_with_args(args);
         };
-        let DataType::Timestamp(unit, zone) = from.data_type() else {
-            return self.engines.invoke_with_args(args);
+        let (unit, zone, has_dates) = match from.data_type() {
+            DataType::Timestamp(unit, zone) => (unit, zone, false),
+            DataType::Date32 | DataType::Date64 => (TimeUnit::Second, None, true),
+            _ => return self.engines.invoke_with_args(args),
         };
         let zone = zone.as_deref().and_then(Zone::of_arrow).unwrap_or_default();
         let rows = crate::args::rows_of(&args);
-        let between = Between {
-            from: numbers(from, rows)?,
-            to: numbers(to, rows)?,
-            by: cast(&by.to_array(rows)?, &INTERVAL)?,
-            has_end: self.has_end,
+        let (from, to) = match has_dates {
+            false => (numbers(&from.to_array(rows)?)?, numbers(&to.to_array(rows)?)?),
+            true => (seconds(from, rows)?, seconds(to, rows)?),
         };
+        let by = cast(&by.to_array(rows)?, &INTERVAL)?;
+        let between = Between { from, to, by, has_end: self.has_end, has_dates };
         let found = between.series(unit, zone, &args)?;
         crate::args::as_given(&args, Arc::new(found))
     }
@@ -116,8 +119,13 @@ fn point_type(types: &[DataType]) -> Option<DataType> {
     found.map(|(unit, zone)| DataType::Timestamp(unit, zone))
 }
 
-fn numbers(given: &ColumnarValue, rows: usize) -> Result<Int64Array> {
-    Ok(cast(&given.to_array(rows)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+fn numbers(given: &ArrayRef) -> Result<Int64Array> {
+    Ok(cast(given, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+}
+
+/// Dates as points in time.
+fn seconds(given: &ColumnarValue, rows: usize) -> Result<Int64Array> {
+    numbers(&cast(&given.to_array(rows)?, &DataType::Timestamp(TimeUnit::Second, None))?)
 }
 
 /// The bounds and steps of the rows.
@@ -126,7 +134,11 @@ struct Between {
     to: Int64Array,
     by: ArrayRef,
     has_end: bool,
+    /// The values are dates, and the bounds are seconds.
+    has_dates: bool,
 }
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 impl Between {
     fn series(&self, unit: TimeUnit, zone: Zone, args: &ScalarFunctionArgs) -> Result<ListArray> {
@@ -148,7 +160,15 @@ impl Between {
             DataType::List(field) => field.data_type().clone(),
             other => return exec_err!("a series of points in time is no {other}"),
         };
-        let values = cast(&Int64Array::from(values), &point)?;
+        let values = match self.has_dates {
+            false => cast(&Int64Array::from(values), &point)?,
+            // Whole days of what a date can say.
+            true => {
+                let days = values.into_iter().map(|seconds| seconds.div_euclid(DAY_SECONDS));
+                let days = days.map(|days| i32::try_from(days).map_err(|_| beyond()));
+                cast(&Date32Array::from(days.collect::<Result<Vec<i32>>>()?), &point)?
+            }
+        };
         let offsets = OffsetBuffer::from_lengths(lengths);
         Ok(ListArray::try_new(item(&point), offsets, values, Some(NullBuffer::from(valid)))?)
     }
@@ -171,6 +191,12 @@ impl Between {
                 return exec_err!("{}: the interval goes forward and back", self.name());
             }
         };
+        if self.has_dates && by.nanoseconds != 0 {
+            return exec_err!(
+                "{}: the interval between dates is of whole days; cast the first to TIMESTAMP",
+                self.name()
+            );
+        }
         let mut at = from;
         while at != to && (at < to) != is_back || at == to && self.has_end {
             values.push(at);
@@ -202,7 +228,8 @@ mod tests {
         let [from, to] =
             bounds.map(|text| read_stamp(text, Kind::Moment).unwrap().instant(unit, zone).unwrap());
         let none = Int64Array::from(Vec::<i64>::new());
-        let between = Between { from: none.clone(), to: none.clone(), by: Arc::new(none), has_end };
+        let (by_none, has_dates): (ArrayRef, _) = (Arc::new(none.clone()), false);
+        let between = Between { from: none.clone(), to: none, by: by_none, has_end, has_dates };
         let mut values = Vec::new();
         between.one((from, to), by, unit, zone, &mut values).unwrap();
         let text = |value: &i64| {

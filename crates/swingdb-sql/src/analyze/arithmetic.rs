@@ -130,9 +130,10 @@ fn call(function: Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
 
 /// The function of one operation.
 fn function(operation: Operation) -> Arc<ScalarUDF> {
-    use Operation::{Add, Multiply, Negate, ShiftLeft, Subtract};
-    static FUNCTIONS: LazyLock<[(Operation, Arc<ScalarUDF>); 5]> =
-        LazyLock::new(|| [Add, Subtract, Multiply, ShiftLeft, Negate].map(|op| (op, new(op))));
+    use Operation::{Add, Multiply, Negate, ShiftLeft, ShiftRight, Subtract};
+    static FUNCTIONS: LazyLock<[(Operation, Arc<ScalarUDF>); 6]> = LazyLock::new(|| {
+        [Add, Subtract, Multiply, ShiftLeft, ShiftRight, Negate].map(|op| (op, new(op)))
+    });
     let known = FUNCTIONS.iter().find(|(op, _)| *op == operation);
     known.map_or_else(|| new(operation), |(_, function)| Arc::clone(function))
 }

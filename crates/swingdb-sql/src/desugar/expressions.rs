@@ -134,6 +134,7 @@ fn function_of(operator: &BinaryOperator) -> Option<&'static str> {
         BinaryOperator::LongArrow => Some("json_extract_string"),
         BinaryOperator::PGStartsWith => Some("starts_with"),
         BinaryOperator::PGOverlap => Some("list_has_any"),
+        BinaryOperator::AtArrow => Some("list_has_all"),
         _ => None,
     }
 }
@@ -160,6 +161,9 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
         Expr::BinaryOp { left, op: BinaryOperator::MyIntegerDivide, right } => {
             let (left, right) = (left.as_ref().clone(), right.as_ref().clone());
             Some(build::binary(left, BinaryOperator::DuckIntegerDivide, right))
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::ArrowAt, right } => {
+            Some(call("list_has_all", [right.as_ref().clone(), left.as_ref().clone()]))
         }
         Expr::BinaryOp { left, op, right } if function_of(op).is_some() => {
             function_of(op).map(|name| call(name, [left.as_ref().clone(), right.as_ref().clone()]))

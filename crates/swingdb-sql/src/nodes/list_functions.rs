@@ -2,6 +2,7 @@
 
 /// Functions that look for values among the elements of lists.
 pub(crate) const SEARCH_FUNCTIONS: &[&str] = &[
+    "array_distinct",
     "array_except",
     "array_has",
     "array_has_all",

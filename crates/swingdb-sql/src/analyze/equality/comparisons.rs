@@ -168,10 +168,17 @@ fn in_list(mut list: InList, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::yes(Expr::InList(list))
 }
 
-/// `CASE x WHEN y THEN ...` of intervals; of numbers the engine's is right.
+/// Whether a value is compared by its bits, or its parts are, in CASE and `nullif`: of numbers
+/// alone the engine's are right.
+fn is_compared_by_bits(expr: &Expr, schema: &DFSchema) -> bool {
+    is_interval_of(expr, schema) || is_nested(expr, schema) && is_key(expr, schema)
+}
+
+/// `CASE x WHEN y THEN ...` of intervals, and of lists and the like with numbers in them.
 fn compared_case(mut case: Case, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = false;
-    if let Some(operand) = case.expr.as_deref_mut().filter(|expr| is_interval_of(expr, schema)) {
+    let operand = case.expr.as_deref_mut();
+    if let Some(operand) = operand.filter(|expr| is_compared_by_bits(expr, schema)) {
         let whens = case.when_then_expr.iter_mut().map(|(when, _)| when.as_mut());
         for side in std::iter::once(operand).chain(whens) {
             changed |= set_key(side, schema);
@@ -180,10 +187,10 @@ fn compared_case(mut case: Case, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::new_transformed(Expr::Case(case), changed)
 }
 
-/// `nullif(x, y)` of intervals.
+/// `nullif(x, y)` of the same.
 fn nullif(call: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     match call.args.as_slice() {
-        [one, other] if is_interval_of(one, schema) && is_interval_of(other, schema) => {
+        [one, other] if [one, other].iter().all(|side| is_compared_by_bits(side, schema)) => {
             let [left, right] = [one, other].map(|side| key(side.clone(), schema).data);
             let Ok(none) = one.get_type(schema).and_then(|given| ScalarValue::try_new_null(&given))
             else {

@@ -1,4 +1,4 @@
-//! GROUP BY and DISTINCT of keys that can be equal and differ in bits.
+//! GROUP BY, DISTINCT and recursive UNION of keys that can be equal and differ in bits.
 //!
 //! Equal numbers become the same before. Intervals are grouped by their length; a group shows one
 //! of its intervals, and not another of the same length: `30 days` are no `1 month` to a date.
@@ -13,7 +13,7 @@ use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::expr_fn::first_value;
 use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
+    Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder, RecursiveQuery, ScalarUDF,
 };
 use swingdb_functions::keys::intervals::interval_length;
 use swingdb_functions::keys::same_bits::{call, of_key, same_bits};
@@ -88,18 +88,36 @@ fn by_length(aggregate: Aggregate) -> Result<LogicalPlan> {
 /// DISTINCT of all columns: rows with equal values become the same before.
 pub(crate) fn distinct(input: Arc<LogicalPlan>) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(input.schema());
-    let columns = || schema.columns().into_iter().map(Expr::Column);
-    if columns().any(|column| is_interval_of(&column, &schema)) {
-        return group(Aggregate::try_new(input, columns().collect(), Vec::new())?, false);
+    let mut columns = schema.columns().into_iter().map(Expr::Column);
+    if columns.any(|column| is_interval_of(&column, &schema)) {
+        let columns = schema.columns().into_iter().map(Expr::Column).collect();
+        return group(Aggregate::try_new(input, columns, Vec::new())?, false);
     }
+    let same = same_rows(input)?;
+    Ok(same.update_data(|input| LogicalPlan::Distinct(Distinct::All(input))))
+}
+
+/// A recursive UNION, whose rows are told apart by their bits.
+pub(crate) fn recursive(mut query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
+    let first = same_rows(query.static_term)?;
+    let others = same_rows(query.recursive_term)?;
+    let changed = first.transformed || others.transformed;
+    (query.static_term, query.recursive_term) = (first.data, others.data);
+    Ok(Transformed::new_transformed(LogicalPlan::RecursiveQuery(query), changed))
+}
+
+/// The rows with equal numbers as the same number.
+fn same_rows(input: Arc<LogicalPlan>) -> Result<Transformed<Arc<LogicalPlan>>> {
+    let schema = Arc::clone(input.schema());
     let mut changed = false;
-    let columns =
-        columns().map(|column| named_key(column, &schema, &mut changed)).collect::<Vec<_>>();
+    let columns = schema.columns().into_iter().map(Expr::Column);
+    let columns = columns.map(|column| named_key(column, &schema, &mut changed));
+    let columns = columns.collect::<Vec<_>>();
     if !changed {
-        return Ok(Transformed::no(LogicalPlan::Distinct(Distinct::All(input))));
+        return Ok(Transformed::no(input));
     }
     let same = LogicalPlanBuilder::from(input).project(columns)?.build()?;
-    Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(Arc::new(same)))))
+    Ok(Transformed::yes(Arc::new(same)))
 }
 
 /// `any_order(expr)` under the name that the expression had: the same value.

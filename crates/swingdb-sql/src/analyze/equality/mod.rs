@@ -9,7 +9,8 @@
 //!
 //! A plain number is not compared right with a NaN whose sign is set, which the engine has below
 //! all numbers. So what may be one ([`signs`] knows) gets the function there too, and below `min`,
-//! `max`, `greatest` and `least`. [`extremes`] finds the least and the greatest of groups.
+//! `max`, quantiles, `greatest` and `least`. [`extremes`] finds the least and the greatest of
+//! groups.
 //!
 //! What a group or DISTINCT shows is `0.0`.
 //!

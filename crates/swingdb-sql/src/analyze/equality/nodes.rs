@@ -20,6 +20,9 @@ pub(super) fn settle(plan: LogicalPlan, first: bool) -> Result<Transformed<Logic
         LogicalPlan::Distinct(Distinct::All(input)) => groups::distinct(input)?,
         LogicalPlan::Distinct(Distinct::On(on)) => distinct_on(on),
         LogicalPlan::Join(join) => joined(join),
+        LogicalPlan::RecursiveQuery(query) if first && query.is_distinct => {
+            groups::recursive(query)?
+        }
         LogicalPlan::Sort(mut sort) => {
             let changed = set_sort_keys(&mut sort.expr, sort.input.schema());
             Transformed::new_transformed(LogicalPlan::Sort(sort), changed)

@@ -1,5 +1,5 @@
-//! Comparisons by `<` and the like, `min`, `max`, `greatest` and `least` of what may be a NaN whose
-//! sign is set: the engine has it below all numbers.
+//! Comparisons by `<` and the like, `min`, `max`, quantiles, `greatest` and `least` of what may be
+//! a NaN whose sign is set: the engine has it below all numbers.
 
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
@@ -9,7 +9,7 @@ use swingdb_functions::keys::same_bits::same_bits;
 
 use crate::analyze::equality::comparisons::comparison;
 use crate::analyze::equality::keys::{is_key, is_plain_number};
-use crate::analyze::equality::signs::{Reads, is_choice, is_extreme, is_order};
+use crate::analyze::equality::signs::{Reads, is_by_order, is_choice, is_order};
 
 /// What tells a NaN with a sign from the others though it does not compare two keys.
 pub(super) fn settle(expr: Expr, schema: &DFSchema, reads: &Reads) -> Transformed<Expr> {
@@ -22,12 +22,12 @@ pub(super) fn settle(expr: Expr, schema: &DFSchema, reads: &Reads) -> Transforme
             against_number(compared, schema, &signed)
         }
         Expr::Between(between) => self::between(between, schema, &signed),
-        Expr::AggregateFunction(mut call) if is_extreme(call.func.name()) => {
-            let changed = without_signs(&mut call.params.args, &signed);
+        Expr::AggregateFunction(mut call) if is_by_order(call.func.name()) => {
+            let changed = without_signs(first(&mut call.params.args), &signed);
             Transformed::new_transformed(Expr::AggregateFunction(call), changed)
         }
-        Expr::WindowFunction(mut call) if is_extreme(call.fun.name()) => {
-            let changed = without_signs(&mut call.params.args, &signed);
+        Expr::WindowFunction(mut call) if is_by_order(call.fun.name()) => {
+            let changed = without_signs(first(&mut call.params.args), &signed);
             Transformed::new_transformed(Expr::WindowFunction(call), changed)
         }
         Expr::ScalarFunction(mut call) if is_choice(&call) => {
@@ -36,6 +36,12 @@ pub(super) fn settle(expr: Expr, schema: &DFSchema, reads: &Reads) -> Transforme
         }
         other => Transformed::no(other),
     }
+}
+
+/// The values that an aggregate is of: what follows are fractions.
+fn first(args: &mut [Expr]) -> &mut [Expr] {
+    let values = args.len().min(1);
+    &mut args[..values]
 }
 
 fn without_signs(all: &mut [Expr], signed: &dyn Fn(&Expr) -> bool) -> bool {

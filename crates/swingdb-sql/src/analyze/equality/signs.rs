@@ -141,6 +141,13 @@ pub(crate) fn is_extreme(name: &str) -> bool {
     matches!(name, "min" | "max")
 }
 
+/// Whether a function of values depends on their order.
+pub(super) fn is_by_order(name: &str) -> bool {
+    const QUANTILES: [&str; 5] =
+        ["approx_quantile", "mad", "median", "percentile_cont", "quantile_disc"];
+    is_extreme(name) || QUANTILES.contains(&name)
+}
+
 /// The input, and the column of it, that a column of a join is.
 fn of_join(join: &Join, index: usize) -> Option<(&LogicalPlan, usize)> {
     let left = join.left.schema().fields().len();
@@ -176,8 +183,8 @@ pub(super) fn is_ordering(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => is_order(*op),
         Expr::Between(_) => true,
-        Expr::AggregateFunction(call) => is_extreme(call.func.name()),
-        Expr::WindowFunction(call) => is_extreme(call.fun.name()),
+        Expr::AggregateFunction(call) => is_by_order(call.func.name()),
+        Expr::WindowFunction(call) => is_by_order(call.fun.name()),
         Expr::ScalarFunction(call) => is_choice(call),
         _ => false,
     }

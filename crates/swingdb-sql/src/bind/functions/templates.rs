@@ -92,8 +92,9 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["to_days"], 1, "CAST(CAST($1 AS VARCHAR) || ' days' AS INTERVAL)"),
     (&["to_hours"], 1, "CAST(CAST($1 AS VARCHAR) || ' hours' AS INTERVAL)"),
     (&["to_minutes"], 1, "CAST(CAST($1 AS VARCHAR) || ' minutes' AS INTERVAL)"),
-    (&["to_seconds"], 1, "CAST(CAST($1 AS VARCHAR) || ' seconds' AS INTERVAL)"),
-    (&["to_milliseconds"], 1, "CAST(CAST($1 AS VARCHAR) || ' milliseconds' AS INTERVAL)"),
+    // As text a small number has an exponent, which no interval has.
+    (&["to_seconds"], 1, "INTERVAL '1 second' * CAST($1 AS DOUBLE)"),
+    (&["to_milliseconds"], 1, "INTERVAL '1 millisecond' * CAST($1 AS DOUBLE)"),
     (&["to_microseconds"], 1, "CAST(CAST($1 AS VARCHAR) || ' microseconds' AS INTERVAL)"),
     (&["len"], 1, "length($1)"),
     // The engine's own take a negative length of a column for a very large one.
