@@ -1,5 +1,5 @@
-//! Statements that list what there is: `DESCRIBE`, `SHOW TABLES`, `duckdb_tables()`,
-//! `information_schema`, `pg_catalog`.
+//! Statements that list what there is: `DESCRIBE`, `duckdb_tables()`, `information_schema`,
+//! `pg_catalog`. `SHOW TABLES`, which counts rows, is the coordinator's.
 //!
 //! They are answered from a database of the session's own that has all definitions of the cluster,
 //! and no rows. It is made with the first such statement of a state.
@@ -28,8 +28,8 @@ const LISTINGS: [&str; 11] = [
     "col_description",
     "obj_description",
 ];
-/// What SHOW shows of them.
-const SHOWN: [&str; 6] = ["tables", "columns", "create", "views", "macros", "indexes"];
+/// What SHOW shows of them, without rows.
+const SHOWN: [&str; 5] = ["columns", "create", "views", "macros", "indexes"];
 
 /// A database with the definitions of a state.
 pub(crate) struct Listing {
@@ -67,11 +67,7 @@ pub(crate) fn is_listing(sql: &str, state: &State) -> bool {
     let is_table = |name: &str| state.table(name).is_some();
     match word(0).as_str() {
         "describe" | "desc" => all.get(1).and_then(name_of).is_some(),
-        "show" => {
-            let shown = if word(1) == "all" { word(2) } else { word(1) };
-            let name = all.get(1).and_then(name_of);
-            SHOWN.contains(&shown.as_str()) || all.len() == 2 && name.is_some_and(|n| is_table(&n))
-        }
+        "show" => SHOWN.contains(&word(1).as_str()),
         "pragma" => word(1).starts_with("table_info") || word(1).starts_with("show"),
         "select" | "from" | "with" | "(" | "values" => {
             let names = || all.iter().filter_map(name_of);

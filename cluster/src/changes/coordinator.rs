@@ -92,6 +92,10 @@ impl Transaction {
         let number = standings.iter().map(|standing| standing.last).max().unwrap_or(0) + 1;
         let decider = cluster.places()[0].clone();
         let coordinator = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+        let (carried, attending) = (Mutex::default(), Vec::new());
+        let mut open = Self { cluster: cluster.clone(), number, carried, attending };
+        // Before it is begun: a coordinator may be killed at any time.
+        open.attend(&coordinator)?;
         let begun = cluster.ask_all("begin", |nth, place| Begin {
             database: place.database.clone(),
             number,
@@ -101,12 +105,9 @@ impl Transaction {
             joins: joining.contains(&nth),
             coordinator: coordinator.clone(),
         });
-        let (carried, attending) = (Mutex::default(), Vec::new());
-        let mut open = Self { cluster: cluster.clone(), number, carried, attending };
         match begun {
             Ok(all) => {
                 let _: Vec<()> = all;
-                open.attend(&coordinator)?;
                 Ok(open)
             }
             Err(error) => {
@@ -116,7 +117,7 @@ impl Transaction {
         }
     }
 
-    /// Attends to it, as this coordinator, for as long as it is open.
+    /// Attends to it, as this coordinator, until it is dropped.
     fn attend(&mut self, coordinator: &str) -> Result<()> {
         for Place { node, database } in self.cluster.places().to_vec() {
             let (client, number) = (self.cluster.inner.client.clone(), self.number);

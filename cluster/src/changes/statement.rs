@@ -308,7 +308,9 @@ impl Change {
             "comment" => Ok(Some(Self::Define { sql: sql.to_string() })),
             "savepoint" | "import" | "export" | "checkpoint" | "attach" | "detach" | "load"
             | "vacuum" | "clone" => refused(first.to_uppercase()),
-            "with" if ["insert", "update", "delete"].iter().any(|word| reader.has(word)) => {
+            "with"
+                if ["update", "delete"].iter().any(|word| reader.outermost(word, "").is_some()) =>
+            {
                 refused("WITH before UPDATE or DELETE")
             }
             _ => Ok(None),

@@ -21,7 +21,7 @@ const AFTER_START: Duration = Duration::from_secs(5);
 /// The same of the node that decides: until then a coordinator has given up.
 const DECIDER_AFTER_START: Duration = Duration::from_secs(30);
 /// How long a coordinator may take from the beginning of a change until it attends to it.
-const UNTIL_ATTENDED: Duration = Duration::from_secs(30);
+const UNTIL_ATTENDED: Duration = Duration::from_secs(10);
 /// The first pause between two questions; each is twice the one before.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest.
