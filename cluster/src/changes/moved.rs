@@ -4,7 +4,7 @@
 //! old ones, and deals the new ones out. Nodes check keys and conditions as they come.
 
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, Ident, SelectItem, Statement, TableFactor,
+    Assignment, AssignmentTarget, Expr, Ident, Statement, TableFactor,
 };
 use swingdb_sql::ast::build;
 use swingdb_sql::text::parser::parse;
@@ -49,10 +49,11 @@ impl Moved {
         let called = called.map_or("", |name| name.value.as_str());
         let values = update.assignments.iter().map(|one| Ok((column(one, called)?, &one.value)));
         let values = values.collect::<Result<Vec<_>>>()?;
-        let fields = known.schema.fields().iter().map(|field| {
+        let fields = known.schema.fields().iter().enumerate().map(|(nth, field)| {
             let value = values.iter().find(|(name, _)| is_same(name, field.name()));
             let own = || Expr::Identifier(Ident::with_quote('"', field.name()));
-            SelectItem::UnnamedExpr(value.map_or_else(own, |(_, value)| (*value).clone()))
+            // Two of them may be the same expression.
+            build::item(value.map_or_else(own, |(_, value)| (*value).clone()), format!("c{nth}"))
         });
         let (table, condition) = (update.table.clone(), update.selection.clone());
         let made = build::select(fields.collect(), vec![table.clone()], condition.clone())?;
@@ -107,8 +108,9 @@ mod tests {
     fn new_rows_are_a_query_and_old_ones_are_deleted() {
         let made = moved("UPDATE t SET K = k + 1, t.c = (SELECT max(x) FROM u) WHERE c > 2");
         let made = made.unwrap();
-        let query = "SELECT k + 1, \"a b\", (SELECT max(x) FROM u) FROM t WHERE c > 2";
-        assert_eq!(made.query, query);
+        let query = "SELECT k + 1 AS 'c0', 'a b' AS 'c1', (SELECT max(x) FROM u) AS 'c2' \
+                     FROM t WHERE c > 2";
+        assert_eq!(made.query.replace('"', "'"), query);
         assert_eq!(made.delete, "DELETE FROM t WHERE c > 2");
         assert_eq!(made.returning, "");
         let made = moved("UPDATE t SET k = 1 RETURNING k, c + 1 AS d").unwrap();
