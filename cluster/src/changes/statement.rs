@@ -271,8 +271,8 @@ impl<'a> Reader<'a> {
         let found = rest.iter().enumerate().find(|(at, word)| {
             let is = |name: &&str| word.text.eq_ignore_ascii_case(name);
             word.kind == Kind::Word
-                && (WITHOUT_ARGUMENTS.iter().any(|name| is(name))
-                    || VOLATILE.iter().any(|name| is(name))
+                && (WITHOUT_ARGUMENTS.iter().any(&is)
+                    || VOLATILE.iter().any(&is)
                         && rest.get(at + 1).is_some_and(|next| next.text == "(")
                         && !(is(&"age") && has_two_values(rest, at + 1)))
         });
