@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use swingdb::Value;
 use swingdb::cutter::{first_words, words};
+use swingdb_common::runtime::cancel::{OnThread, to_the_end};
 
 use crate::changes::coordinator::Transaction;
 use crate::changes::statement::Change;
 use crate::changes::steps::run as run_change;
+use crate::client::Kept;
 use crate::error::{Error, Result};
-use crate::names::{is_same, name_of};
 use crate::session::{Rows, Session};
 
 /// A transaction of several statements.
@@ -22,10 +23,8 @@ pub(crate) enum Block {
     Open {
         /// The change.
         transaction: Arc<Transaction>,
-        /// The tables that it has changed.
-        changed: Vec<String>,
-        /// Those that it has made or dropped.
-        made: Vec<String>,
+        /// The state before it, which the session reads again unless it is committed.
+        before: Vec<Vec<Arc<Kept>>>,
     },
     /// A statement failed, and nothing of it is left.
     Failed,
@@ -70,8 +69,8 @@ impl Session {
             "begin" | "start" => {
                 // From here on nobody else changes anything.
                 let transaction = Arc::new(Transaction::begin(self)?);
-                *self.block.lock() =
-                    Block::Open { transaction, changed: Vec::new(), made: Vec::new() };
+                let before = self.state().copies.clone();
+                *self.block.lock() = Block::Open { transaction, before };
                 Ok(true)
             }
             "commit" | "end" | "rollback" | "abort" if !is_in => {
@@ -79,53 +78,54 @@ impl Session {
             }
             "commit" | "end" => {
                 let open = std::mem::take(&mut *self.block.lock());
-                let Block::Open { transaction: open, .. } = open else {
+                let Block::Open { transaction: open, before } = open else {
                     return Err(transaction("a statement of it has failed: it was rolled back"));
                 };
-                open.commit()?;
-                self.see_change(&open)?;
-                Ok(true)
+                let done = open.commit().and_then(|()| self.see_change(&open));
+                if done.is_err() {
+                    self.see(before)?;
+                }
+                done.map(|()| true)
             }
             "rollback" | "abort" => {
                 if words(sql).any(|word| word.text.eq_ignore_ascii_case("to")) {
                     return Err(Error::Unsupported("ROLLBACK TO".to_string()));
                 }
-                if let Block::Open { transaction, .. } = std::mem::take(&mut *self.block.lock()) {
-                    transaction.abort();
-                }
+                self.leave_block(Block::None)?;
                 Ok(true)
             }
             _ => Ok(false),
         }
     }
 
-    /// Refuses to read what the open transaction has changed: snapshots do not show that.
-    pub(crate) fn check_block(&self, sql: &str) -> Result<()> {
-        match &*self.block.lock() {
-            Block::None => Ok(()),
+    /// Drops the open transaction, if there is one, and reads the state before it again.
+    fn leave_block(&self, next: Block) -> Result<()> {
+        let left = std::mem::replace(&mut *self.block.lock(), next);
+        let Block::Open { transaction, before } = left else { return Ok(()) };
+        transaction.abort();
+        self.see(before)
+    }
+
+    /// Refuses what follows a failure in a transaction.
+    pub(crate) fn check_block(&self) -> Result<()> {
+        match *self.block.lock() {
             Block::Failed => Err(transaction("a statement of it has failed: write ROLLBACK")),
-            Block::Open { changed, .. } => {
-                let is_changed = |word: &str| changed.iter().any(|table| is_same(table, word));
-                // A view or a macro may read any table.
-                let first =
-                    self.state().holds.first().map(|kept| kept.contents.definitions.clone());
-                let definitions = first.unwrap_or_default();
-                let all = words(sql).chain(definitions.iter().flat_map(|text| words(text)));
-                let mut names = all.filter_map(|word| name_of(&word));
-                match names.find(|name| is_changed(name)) {
-                    Some(table) => Err(Error::Unsupported(format!(
-                        "reading {table} in a transaction that has changed it"
-                    ))),
-                    None => Ok(()),
-                }
-            }
+            Block::None | Block::Open { .. } => Ok(()),
         }
+    }
+
+    /// Moves to the state that the open change has by now, which nobody else sees.
+    fn see_open(&self, open: &Transaction) -> Result<()> {
+        let (cluster, number) = (self.cluster().clone(), open.number());
+        let copies = self.cluster().wait(async move { cluster.hold_open(number).await })?;
+        self.see(copies)
     }
 
     /// Moves to the state after a change of this session's. A node that goes now takes nothing of
     /// the change back.
     fn see_change(&self, committed: &Transaction) -> Result<()> {
-        self.move_on().map_err(|error| match error {
+        // It is committed, whatever ends the statement now.
+        to_the_end(|| self.move_on()).map_err(|error| match error {
             Error::NodeLost { node, .. } | Error::NodeSlow { node, .. } => {
                 let message = "it is gone, and this session stays at the state before".to_string();
                 Error::Undelivered { change: committed.number().to_string(), node, message }
@@ -134,20 +134,10 @@ impl Session {
         })
     }
 
-    /// Refuses to change rows of a table that the open transaction has made or dropped: the session
-    /// knows the columns and the cut of the one before, by which rows would go to wrong nodes.
-    fn check_made(&self, change: &Change) -> Result<()> {
-        let Block::Open { made, .. } = &*self.block.lock() else { return Ok(()) };
-        let name = change.table().filter(|_| !change.defines_table());
-        match name.filter(|name| made.iter().any(|table| is_same(table, name))) {
-            Some(table) => Err(Error::Unsupported(format!(
-                "changing {table} in the transaction that has made or dropped it"
-            ))),
-            None => Ok(()),
-        }
-    }
-
     pub(crate) fn change_by(&self, change: &Change, parameters: &[Value]) -> Result<Rows> {
+        // An interrupt and `statement_timeout` end it, at the nodes too.
+        let token = self.connection().token_beside();
+        let _working = OnThread::of(&token);
         let open = match &*self.block.lock() {
             Block::None => None,
             Block::Failed => {
@@ -160,24 +150,11 @@ impl Session {
             self.see_change(&open)?;
             return Ok(self.changed(changed));
         };
-        if matches!(change, Change::Define { .. }) {
-            let what = "views, macros, types and ALTER TABLE inside of a transaction";
-            return Err(Error::Unsupported(what.to_string()));
-        }
-        self.check_made(change)?;
-        match open.carry_out(self, change, parameters) {
-            Ok(done) => {
-                if let Block::Open { changed, made, .. } = &mut *self.block.lock() {
-                    changed.extend(change.table().map(str::to_string));
-                    if change.defines_table() {
-                        made.extend(change.table().map(str::to_string));
-                    }
-                }
-                Ok(self.changed(done))
-            }
+        let done = open.carry_out(self, change, parameters);
+        match done.and_then(|done| self.see_open(&open).map(|()| done)) {
+            Ok(done) => Ok(self.changed(done)),
             Err(error) => {
-                open.abort();
-                *self.block.lock() = Block::Failed;
+                self.leave_block(Block::Failed)?;
                 Err(error)
             }
         }

@@ -14,7 +14,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, UInt64Type};
 use serde::{Deserialize, Serialize};
 use swingdb::Connection;
-use swingdb::cutter::{first_words, split};
+use swingdb::cutter::{first_words, split, words};
 
 use crate::cut::{Cut, SCHEMA};
 use crate::error::{Error, Result};
@@ -133,8 +133,9 @@ pub fn has_change(connection: &Connection, number: u64) -> Result<bool> {
     Ok(rows(connection, &sql)?.iter().any(|batch| batch.num_rows() > 0))
 }
 
-/// The statements that define views, macros and types.
-pub fn definitions(connection: &Connection) -> Result<Vec<String>> {
+/// The statements that define views, macros and types; and all statements that make what there is,
+/// without rows.
+pub fn definitions(connection: &Connection) -> Result<(Vec<String>, Vec<String>)> {
     let all = connection.definitions()?;
     let is_wanted = |statement: &&str| {
         let words = first_words(statement, 4);
@@ -142,5 +143,9 @@ pub fn definitions(connection: &Connection) -> Result<Vec<String>> {
         let kind = kind.map(String::as_str);
         matches!(kind, Some("view" | "macro" | "function" | "type"))
     };
-    Ok(split(&all.schema).all().into_iter().filter(is_wanted).map(str::to_string).collect())
+    let script = split(&all.schema).all();
+    let own = |statement: &&str| words(statement).all(|word| word.text.trim_matches('"') != SCHEMA);
+    let texts = |some: Vec<&str>| some.into_iter().map(str::to_string).collect::<Vec<_>>();
+    let definitions = texts(script.iter().copied().filter(is_wanted).collect());
+    Ok((definitions, texts(script.into_iter().filter(own).collect())))
 }

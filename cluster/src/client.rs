@@ -39,7 +39,9 @@ use crate::blame::blaming;
 use crate::catalog::Member;
 use crate::cut::Cut;
 use crate::error::{Error, Result};
-use crate::wire::{Ask, Contents, Held, Scan, TOKEN_HEADER, schema_of, statistics_of, version};
+use crate::wire::{
+    Ask, Contents, Held, Scan, Shows, TOKEN_HEADER, schema_of, statistics_of, version,
+};
 
 /// The largest message: schemas with statistics of many tables, wide batches.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
@@ -128,6 +130,8 @@ pub struct Told {
     pub tables: BTreeMap<String, ToldTable>,
     /// Statements that define its views, macros and types.
     pub definitions: Vec<String>,
+    /// Statements that make all that it has, without rows.
+    pub script: Vec<String>,
 }
 
 /// A table of a snapshot.
@@ -145,14 +149,16 @@ pub struct ToldTable {
 
 impl Told {
     fn of(contents: Contents) -> Result<Self, String> {
-        let tables = contents.tables.into_iter().map(|table| {
+        let mut contents = contents;
+        let tables = std::mem::take(&mut contents.tables).into_iter().map(|table| {
             let schema = schema_of(&table.schema)?;
             let statistics = statistics_of(&table.statistics)?;
             let (primary_key, cut) = (table.primary_key, table.cut);
             Ok((table.name, ToldTable { schema, statistics, primary_key, cut }))
         });
         let tables = tables.collect::<Result<_, String>>()?;
-        Ok(Self { place: contents.place, tables, definitions: contents.definitions })
+        let Contents { place, definitions, script, .. } = contents;
+        Ok(Self { place, tables, definitions, script })
     }
 }
 
@@ -287,7 +293,7 @@ impl Client {
         place: usize,
         node: &str,
         database: &str,
-        change: Option<u64>,
+        shows: Shows,
     ) -> Result<Kept> {
         self.in_time(node, async {
             let key = (node.to_string(), database.to_string());
@@ -298,7 +304,7 @@ impl Client {
                 .map(|last| ((last.process.clone(), last.epoch), Arc::clone(&last.told)));
             let known = last.as_ref().map(|(known, _)| known.clone());
             let (database, version) = (database.to_string(), version());
-            let ask = Ask::Hold { database, version, change, known };
+            let ask = Ask::Hold { database, version, shows, known };
             let answer = self.flight(node).await?.do_get(ticket(&ask)).await;
             let mut stream = answer.map_err(|status| self.failed(node, &status))?.into_inner();
             let first = stream.message().await.map_err(|status| self.failed(node, &status))?;
@@ -311,7 +317,10 @@ impl Client {
                         .map_err(|message| Error::NodeFailed { node: node.to_string(), message })?;
                     let (process, epoch) = (held.process.clone(), held.epoch);
                     let last = Last { process, epoch, told: Arc::clone(&told) };
-                    self.told.lock().insert(key, last);
+                    // An epoch says nothing of what is not committed.
+                    if !matches!(shows, Shows::Open(_)) {
+                        self.told.lock().insert(key, last);
+                    }
                     told
                 }
                 (None, Some((_, told))) => told,
@@ -330,6 +339,17 @@ impl Client {
             Ok(Kept { place, node: node.to_string(), held, contents, is_lost, watch })
         })
         .await
+    }
+
+    /// Attends to a change at a node, until this future is dropped, or the node goes.
+    pub async fn attend(&self, node: &str, database: &str, number: u64, coordinator: &str) {
+        let (database, coordinator) = (database.to_string(), coordinator.to_string());
+        let ask = Ask::Attend { database, number, coordinator };
+        let Ok(mut flight) = self.flight(node).await else { return };
+        if let Ok(answer) = flight.do_get(ticket(&ask)).await {
+            let mut stream = answer.into_inner();
+            while let Ok(Some(_)) = stream.message().await {}
+        }
     }
 
     /// The rows of a scan at a node.
@@ -462,10 +482,16 @@ pub fn lost(node: &str, message: String) -> Error {
 /// The metadata in which a node says its version when it refuses another.
 pub const VERSION_HEADER: &str = "x-swingdb-version";
 
+/// The metadata in which a node says that a statement failed, and how: the name of the exception.
+pub const CLASS_HEADER: &str = "x-swingdb-class";
+
 fn of_status(node: &str, status: &Status) -> Error {
     let (node, message) = (node.to_string(), status.message().to_string());
-    let theirs = status.metadata().get(VERSION_HEADER).and_then(|value| value.to_str().ok());
-    if let Some(theirs) = theirs {
+    let said = |header| status.metadata().get(header).and_then(|value| value.to_str().ok());
+    if let Some(class) = said(CLASS_HEADER) {
+        return Error::Statement { node, class: class.to_string(), message };
+    }
+    if let Some(theirs) = said(VERSION_HEADER) {
         return Error::NodeVersion { node, theirs: theirs.to_string(), ours: version() };
     }
     // What the network says has a cause, what the node says has none.

@@ -2,12 +2,15 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::future::join_all;
+use futures::future::{join_all, try_join_all};
 use futures::stream::FuturesUnordered;
+use swingdb_common::runtime::cancel::go_on;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::catalog::Member;
 use crate::changes::Which;
@@ -15,11 +18,14 @@ use crate::changes::Which;
 use crate::client::{Client, Kept, Limits};
 use crate::error::{Error, Result};
 use crate::session::Session;
+use crate::wire::Shows;
 
 /// How often a session looks again whose nodes showed different changes.
 const MAX_LOOKS: usize = 20;
 /// The pause in between.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How often who waits for nodes looks whether its statement is to end.
+const LOOK: Duration = Duration::from_millis(20);
 /// How much longer than a copy of its shard a node may take to answer, before it is left out.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -162,21 +168,44 @@ impl Cluster {
         Session::new(self.clone(), copies)
     }
 
-    /// Waits for work on the cluster's own threads.
+    /// Waits for work on the cluster's own threads, as long as the statement goes on that this
+    /// thread carries out.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let Some(runtime) = &self.inner.threads.0 else {
-            return Err(Error::Unsupported("a cluster that was closed".to_string()));
-        };
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        runtime.spawn(async move {
-            // Whoever waits is there.
+        let task = self.spawn(async move {
+            // Nobody may wait any more.
             let _ = sender.send(work.await);
-        });
-        let ended = || Error::Unsupported("work that ended without an answer".to_string());
-        receiver.recv().map_err(|_| ended())?
+        })?;
+        loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(done) => return done,
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(error) = go_on() {
+                        // Nodes end what they do for it.
+                        task.abort();
+                        return Err(error.into());
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let message = "work that ended without an answer".to_string();
+                    return Err(Error::Unsupported(message));
+                }
+            }
+        }
+    }
+
+    /// Starts work on the cluster's own threads.
+    pub(crate) fn spawn(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<JoinHandle<()>> {
+        match &self.inner.threads.0 {
+            Some(runtime) => Ok(runtime.spawn(work)),
+            None => Err(Error::Unsupported("a cluster that was closed".to_string())),
+        }
     }
 
     /// Snapshots of all shards at the same change: for each shard, those of the copies that answer.
@@ -207,16 +236,26 @@ impl Cluster {
         Err(last.unwrap_or(Error::Unsupported(fast)))
     }
 
-    async fn hold_at(&self, place: usize, change: Option<u64>) -> Result<Kept> {
+    async fn hold_at(&self, place: usize, shows: Shows) -> Result<Kept> {
         let Place { node, database } = &self.places()[place];
-        self.inner.client.hold(place, node, database, change).await
+        self.inner.client.hold(place, node, database, shows).await
+    }
+
+    /// Snapshots of all copies of all shards, which show a change that is open.
+    pub(crate) async fn hold_open(&self, number: u64) -> Result<Vec<Vec<Arc<Kept>>>> {
+        let all = (0..self.places().len()).map(|place| self.hold_at(place, Shows::Open(number)));
+        let mut copies = vec![Vec::new(); self.shards()];
+        for (place, kept) in try_join_all(all).await?.into_iter().enumerate() {
+            copies[place % self.shards()].push(Arc::new(kept));
+        }
+        Ok(copies)
     }
 
     /// The newest snapshot of each copy that answers; of each shard, at least one.
     async fn newest(&self) -> Result<Vec<Vec<Kept>>> {
         let mut copies = (0..self.shards()).map(|_| Vec::new()).collect::<Vec<Vec<Kept>>>();
         let mut silent = Vec::new();
-        let ask = |place| async move { (place, self.hold_at(place, None).await) };
+        let ask = |place| async move { (place, self.hold_at(place, Shows::Newest).await) };
         let mut asked = (0..self.places().len()).map(ask).collect::<FuturesUnordered<_>>();
         let mut until = None;
         loop {
@@ -271,7 +310,7 @@ impl Cluster {
         let oldest = copies.iter().flatten().map(|kept| kept.held.change).min().unwrap_or(0);
         let newer = copies.iter_mut().flatten().filter(|kept| kept.held.change > oldest);
         let before = newer.map(|kept| async move {
-            let before = self.hold_at(kept.place, Some(oldest)).await;
+            let before = self.hold_at(kept.place, Shows::After(oldest)).await;
             before.map(|before| *kept = before)
         });
         for before in join_all(before).await {

@@ -1,6 +1,7 @@
 //! What can go wrong on a cluster: [`Error`]. Wherever one node is to blame, the error names it.
 
 use datafusion::error::DataFusionError;
+use swingdb::Error as DatabaseError;
 
 /// The result of operations on a cluster.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -67,6 +68,17 @@ pub enum Error {
         /// Its words.
         message: String,
     },
+    /// A statement failed at a node as it would on one machine: a key is there twice, a value does
+    /// not fit.
+    #[error("node {node}: {message}")]
+    Statement {
+        /// The node's address.
+        node: String,
+        /// The name of the exception that other languages raise.
+        class: String,
+        /// Its words.
+        message: String,
+    },
     /// The nodes do not have the same tables.
     #[error("table {table}: {message}")]
     Table {
@@ -120,6 +132,58 @@ pub enum Error {
     /// An error of the database.
     #[error(transparent)]
     Database(#[from] swingdb::Error),
+}
+
+impl Error {
+    /// The exception of a statement that is wrong, whatever node it runs at.
+    pub(crate) fn class_of_statement(&self) -> Option<&'static str> {
+        match self {
+            Self::Database(error) if is_of_statement(error) => Some(class_of(error)),
+            _ => None,
+        }
+    }
+}
+
+fn is_of_statement(error: &DatabaseError) -> bool {
+    match error {
+        DatabaseError::Parse { .. }
+        | DatabaseError::Plan { .. }
+        | DatabaseError::NotFound { .. }
+        | DatabaseError::AlreadyExists { .. }
+        | DatabaseError::Constraint { .. }
+        | DatabaseError::Conversion { .. }
+        | DatabaseError::LimitReached { .. }
+        | DatabaseError::Unsupported { .. }
+        | DatabaseError::Execution { .. } => true,
+        DatabaseError::InStatement { error, .. } => is_of_statement(error),
+        _ => false,
+    }
+}
+
+/// The exception of a database's error.
+pub(crate) fn class_of(error: &DatabaseError) -> &'static str {
+    match error {
+        DatabaseError::Parse { .. } => "ParseError",
+        DatabaseError::Plan { .. } => "PlanError",
+        DatabaseError::NotFound { .. } => "NotFoundError",
+        DatabaseError::AlreadyExists { .. } => "AlreadyExistsError",
+        DatabaseError::Constraint { .. } => "ConstraintError",
+        DatabaseError::Conversion { .. } => "ConversionError",
+        DatabaseError::Import { .. } => "FileImportError",
+        DatabaseError::OutOfMemory { .. } => "OutOfMemoryError",
+        DatabaseError::Busy { .. } | DatabaseError::Refused { .. } => "BusyError",
+        DatabaseError::NotShared { .. } => "NotSharedError",
+        DatabaseError::Transaction { .. } => "TransactionError",
+        DatabaseError::Io { .. } => "FileError",
+        DatabaseError::Interrupted => "QueryInterruptedError",
+        DatabaseError::TimedOut { .. } => "StatementTimeoutError",
+        DatabaseError::LimitReached { .. } => "LimitReachedError",
+        DatabaseError::NotAllowed { .. } => "NotAllowedError",
+        DatabaseError::Unsupported { .. } => "NotSupportedError",
+        DatabaseError::Execution { .. } => "ExecutionError",
+        DatabaseError::InStatement { error, .. } => class_of(error),
+        _ => "OperationalError",
+    }
 }
 
 fn of_line(line: usize) -> String {

@@ -1,125 +1,153 @@
 //! Functions that stand in plans only, and carry something besides their name: [`Carried`].
 //!
-//! Plans name functions. The database puts some of its own in the place of operators: those that
-//! check for overflow, and those on decimals that need not. A node makes such a function anew from
-//! what is told of it, and is only told of functions that come out the same.
+//! Plans name functions. The database puts some of its own in the place of operators and casts:
+//! those that check for overflow, those on decimals, those that round. Their names say what they
+//! carry, so that one name means one function. A node makes such a function anew from what is told
+//! of it, and is only told of functions that come out the same.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::DFSchema;
-use datafusion::logical_expr::{Expr, Operator, ScalarUDF, TypeSignature, binary_expr, col};
+use datafusion::logical_expr::{Operator, ScalarUDF};
 use serde::{Deserialize, Serialize};
+use swingdb_common::time::zones::Zone;
+use swingdb_functions::arithmetic::casts::{Preparing, preparing, preparing_of};
 use swingdb_functions::arithmetic::checked::{Checked, Operation};
-use swingdb_functions::arithmetic::exact;
+use swingdb_functions::arithmetic::{digits, exact, kept, whole_quotient};
+
+use crate::wire::{Bytes, schema_bytes, schema_of};
 
 /// See the [module documentation](self).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Carried {
-    name: String,
-    operands: usize,
-    /// Digits and scale of its result.
-    decimal: Option<(u8, i8)>,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Carried {
+    /// Whole numbers that must not overflow.
+    Checked {
+        /// Its name, which has the operations.
+        name: String,
+    },
+    /// An operation on decimals whose result has room.
+    Exact {
+        /// The operation.
+        sign: String,
+        /// Digits of the result.
+        precision: u8,
+        /// Those behind the point.
+        scale: i8,
+    },
+    /// An operation on decimals whose result may have too many digits.
+    Fits {
+        /// The operation.
+        what: String,
+    },
+    /// What is cast, prepared for that.
+    Prepared {
+        /// A schema of one column, which has the type of the cast.
+        to: Bytes,
+        /// Whether it is a TRY_CAST.
+        safe: bool,
+        /// The zone of the session.
+        zone: String,
+        /// Whether it reads JSON.
+        json: bool,
+    },
+    /// A cast that is not to be moved.
+    Kept,
+    /// A quotient of HUGEINT.
+    WholeQuotient,
 }
 
 /// Functions by their names.
 pub type ByName = BTreeMap<String, Carried>;
 
+/// The operations on decimals, and how they are told.
+const SIGNS: [(&str, Operator); 3] =
+    [("+", Operator::Plus), ("-", Operator::Minus), ("*", Operator::Multiply)];
+
 impl Carried {
-    /// What makes a function that gives `result`; `None` where that is not enough.
-    pub fn of(function: &ScalarUDF, result: &DataType) -> Option<Self> {
-        let TypeSignature::Any(operands) = function.signature().type_signature else { return None };
-        let decimal = match result {
-            DataType::Decimal128(precision, scale) => Some((*precision, *scale)),
-            _ => None,
-        };
-        let carried = Self { name: function.name().to_string(), operands, decimal };
+    /// What makes a function; `None` of one that is not among these.
+    pub fn of(function: &ScalarUDF) -> Option<Self> {
+        let carried = Self::told(function)?;
         (carried.function()? == *function).then_some(carried)
+    }
+
+    fn told(function: &ScalarUDF) -> Option<Self> {
+        if let Some((op, DataType::Decimal128(precision, scale))) = exact::parts(function) {
+            let (sign, _) = SIGNS.into_iter().find(|(_, one)| *one == op)?;
+            return Some(Self::Exact { sign: sign.to_string(), precision, scale });
+        }
+        if let Some(what) = digits::operation_of(function) {
+            return Some(Self::Fits { what: what.to_string() });
+        }
+        if let Some(Preparing { to, safe, zone, json }) = preparing_of(function) {
+            let schema = Arc::new(Schema::new(vec![Field::new("to", to, true)]));
+            let (to, zone) = (schema_bytes(&schema), zone.to_string());
+            return Some(Self::Prepared { to, safe, zone, json });
+        }
+        if *function == *kept::function() {
+            return Some(Self::Kept);
+        }
+        if function == whole_quotient::function() {
+            return Some(Self::WholeQuotient);
+        }
+        Some(Self::Checked { name: function.name().to_string() })
     }
 
     /// The function.
     pub fn function(&self) -> Option<ScalarUDF> {
-        match self.name.as_str() {
-            "exact_add" => self.exact(Operator::Plus),
-            "exact_subtract" => self.exact(Operator::Minus),
-            "exact_multiply" => self.exact(Operator::Multiply),
-            _ => self.checked(),
-        }
-    }
-
-    fn checked(&self) -> Option<ScalarUDF> {
-        let operations = match self.name.as_str() {
-            "checked_negate" => vec![Operation::Negate],
-            "checked_add" => self.all(Operation::Add)?,
-            "checked_subtract" => self.all(Operation::Subtract)?,
-            "checked_multiply" => self.all(Operation::Multiply)?,
-            "checked_shift_left" => self.all(Operation::ShiftLeft)?,
-            name => {
-                let signs = name.strip_prefix("checked[")?.strip_suffix(']')?.split(' ');
-                let operations = signs.map(|sign| match sign {
-                    "+" => Some(Operation::Add),
-                    "-" => Some(Operation::Subtract),
-                    "*" => Some(Operation::Multiply),
-                    "<<" => Some(Operation::ShiftLeft),
-                    _ => None,
-                });
-                operations.collect::<Option<Vec<_>>>()?
+        match self {
+            Self::Checked { name } => checked(name),
+            Self::Exact { sign, precision, scale } => {
+                let (_, op) = SIGNS.into_iter().find(|(one, _)| one == sign)?;
+                exact::function(op, DataType::Decimal128(*precision, *scale))
             }
-        };
-        (!operations.is_empty()).then(|| ScalarUDF::new_from_impl(Checked::new(operations)))
-    }
-
-    fn all(&self, operation: Operation) -> Option<Vec<Operation>> {
-        Some(vec![operation; self.operands.checked_sub(1)?])
-    }
-
-    /// The function for operands whose result has these digits.
-    fn exact(&self, operator: Operator) -> Option<ScalarUDF> {
-        let (precision, scale) = self.decimal?;
-        if operator != Operator::Multiply {
-            let operand = (precision.checked_sub(1)?, scale);
-            return exact_of(operator, operand, operand);
-        }
-        for other in 1..precision {
-            let own = precision - 1 - other;
-            for other_scale in 0..=i8::try_from(other).ok()? {
-                let own_scale = scale - other_scale;
-                if own > 0
-                    && (0..=i8::try_from(own).ok()?).contains(&own_scale)
-                    && let Some(function) =
-                        exact_of(operator, (own, own_scale), (other, other_scale))
-                {
-                    return Some(function);
-                }
+            Self::Fits { what } => digits::function(what),
+            Self::Prepared { to, safe, zone, json } => {
+                let to = schema_of(to).ok()?.fields().first()?.data_type().clone();
+                let (safe, json, zone) = (*safe, *json, Zone::of_arrow(zone)?);
+                Some(preparing(&Preparing { to, safe, zone, json }))
             }
+            Self::Kept => Some(kept::function().as_ref().clone()),
+            Self::WholeQuotient => Some(whole_quotient::function().clone()),
         }
-        None
     }
 }
 
-fn exact_of(operator: Operator, left: (u8, i8), right: (u8, i8)) -> Option<ScalarUDF> {
-    let field =
-        |name, (precision, scale)| Field::new(name, DataType::Decimal128(precision, scale), true);
-    let schema = Schema::new(vec![field("a", left), field("b", right)]);
-    let schema = DFSchema::try_from(schema).ok()?;
-    match exact::call(&binary_expr(col("a"), operator, col("b")), &schema)? {
-        Expr::ScalarFunction(call) => Some(call.func.as_ref().clone()),
-        _ => None,
-    }
+fn checked(name: &str) -> Option<ScalarUDF> {
+    let operations = match name {
+        "checked_negate" => vec![Operation::Negate],
+        "checked_add" => vec![Operation::Add],
+        "checked_subtract" => vec![Operation::Subtract],
+        "checked_multiply" => vec![Operation::Multiply],
+        "checked_shift_left" => vec![Operation::ShiftLeft],
+        name => {
+            let signs = name.strip_prefix("checked[")?.strip_suffix(']')?.split(' ');
+            let operations = signs.map(|sign| match sign {
+                "+" => Some(Operation::Add),
+                "-" => Some(Operation::Subtract),
+                "*" => Some(Operation::Multiply),
+                "<<" => Some(Operation::ShiftLeft),
+                _ => None,
+            });
+            operations.collect::<Option<Vec<_>>>()?
+        }
+    };
+    (!operations.is_empty()).then(|| ScalarUDF::new_from_impl(Checked::new(operations)))
 }
 
 /// Adds a function to others; `false` if another one has its name.
-pub fn add(all: &mut ByName, carried: Carried) -> bool {
-    let known = all.entry(carried.name.clone()).or_insert_with(|| carried.clone());
+pub fn add(all: &mut ByName, name: &str, carried: Carried) -> bool {
+    let known = all.entry(name.to_string()).or_insert_with(|| carried.clone());
     *known == carried
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::datatypes::TimeUnit;
 
-    fn comes_back(function: &ScalarUDF, result: &DataType) {
-        let carried = Carried::of(function, result).unwrap();
+    fn comes_back(function: &ScalarUDF) {
+        let carried = Carried::of(function).unwrap();
         let text = serde_json::to_string(&carried).unwrap();
         let read = serde_json::from_str::<Carried>(&text).unwrap();
         assert_eq!(read.function().as_ref(), Some(function), "{text}");
@@ -128,27 +156,43 @@ mod tests {
     #[test]
     fn functions_are_made_anew() {
         use Operation as O;
+        let mut names = std::collections::BTreeSet::new();
         for operations in
             [vec![O::Add], vec![O::Negate], vec![O::Multiply; 3], vec![O::Add, O::Subtract, O::Add]]
         {
-            comes_back(&ScalarUDF::new_from_impl(Checked::new(operations)), &DataType::Int64);
+            comes_back(&ScalarUDF::new_from_impl(Checked::new(operations)));
         }
         for (precision, scale) in [(16, 2), (32, 4), (38, 6), (10, 0), (3, 1)] {
-            let result = DataType::Decimal128(precision, scale);
-            for name in ["exact_add", "exact_subtract", "exact_multiply"] {
-                let decimal = Some((precision, scale));
-                let made = Carried { name: name.to_string(), operands: 2, decimal };
-                if let Some(function) = made.function() {
-                    comes_back(&function, &result);
-                }
+            for (_, op) in SIGNS {
+                let function = exact::function(op, DataType::Decimal128(precision, scale)).unwrap();
+                comes_back(&function);
+                assert!(names.insert(function.name().to_string()), "{}", function.name());
             }
         }
+        for what in ["addition", "division"] {
+            comes_back(&digits::function(what).unwrap());
+        }
+        let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        for to in [DataType::Int32, DataType::Float64, DataType::Utf8View, zoned] {
+            for (safe, zone) in [(true, "UTC"), (false, "UTC"), (false, "Europe/Oslo")] {
+                let zone = Zone::of_arrow(zone).unwrap();
+                let function = preparing(&Preparing { to: to.clone(), safe, zone, json: false });
+                comes_back(&function);
+                assert!(names.insert(function.name().to_string()), "{}", function.name());
+            }
+        }
+        comes_back(&kept::function());
+        comes_back(whole_quotient::function());
     }
 
     #[test]
     fn one_name_means_one_function() {
-        let one = |operands| Carried { name: "checked_add".to_string(), operands, decimal: None };
         let mut all = ByName::new();
-        assert!(add(&mut all, one(2)) && add(&mut all, one(2)) && !add(&mut all, one(3)));
+        let mut add = |carried| add(&mut all, "f", carried);
+        assert!(add(Carried::Kept) && add(Carried::Kept) && !add(Carried::WholeQuotient));
+        // Chains of as many operations, and of more.
+        let named = |count| ScalarUDF::new_from_impl(Checked::new(vec![Operation::Add; count]));
+        assert_ne!(named(1).name(), named(2).name());
+        assert_ne!(named(2).name(), named(3).name());
     }
 }

@@ -11,6 +11,7 @@
 //! | [`prune`] | which nodes a condition leaves out |
 //! | [`wire`] | messages between coordinator and nodes |
 //! | [`settings`] | settings of a session that travel with plans |
+//! | `subqueries` | values that are computed before a plan is sent |
 //! | `blame` | nodes that are out of memory, in errors of plans |
 //! | [`client`] | connections, limits of time |
 //! | [`catalog`] | what a node's database knows of the cluster |
@@ -21,6 +22,7 @@
 //! | [`node`] | the server |
 //! | [`changes`] | changes of all nodes or none |
 //! | [`cluster`], [`session`] | the coordinator |
+//! | `listings` | what statements list of tables and other definitions |
 //! | `block` | transactions of several statements |
 //! | [`list`] | a file that names the nodes |
 //! | [`serve`] | a session for a program in another language |
@@ -38,6 +40,7 @@ pub mod cut;
 pub mod error;
 pub mod functions;
 pub mod list;
+pub(crate) mod listings;
 pub mod local_shuffle;
 pub(crate) mod names;
 pub mod node;
@@ -47,6 +50,7 @@ pub mod scan;
 pub mod serve;
 pub mod session;
 pub mod settings;
+pub(crate) mod subqueries;
 pub mod wire;
 
 pub use cluster::{Cluster, Options};

@@ -38,6 +38,7 @@ use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
+use futures::future::BoxFuture;
 use parking_lot::RwLock;
 use swingdb_sql::engine::{builder_of, default_memory_limit};
 use url::Url;
@@ -48,6 +49,7 @@ use crate::functions::{self, ByName, Carried};
 use crate::node::worker::ScanCodec;
 use crate::scan::{Reach, ShardScan, ShardedTable};
 use crate::settings::SessionSettings;
+use crate::subqueries;
 use crate::wire::{Budget, TOKEN_HEADER};
 
 /// Rules that place operators which work within one process only, or that only serve it.
@@ -127,7 +129,8 @@ pub fn carry_settings(state: &mut SessionState, session: &str) {
     let options = state.config_mut().options_mut();
     if let Some(settings) = options.extensions.get_mut::<SessionSettings>() {
         // Those of the statement before may still be read.
-        *settings = SessionSettings { time_zone: zone, budget, functions: Arc::default() };
+        let functions = Arc::default();
+        *settings = SessionSettings { time_zone: zone, budget, functions, for_stages: false };
     }
 }
 
@@ -204,8 +207,13 @@ impl QueryPlanner for ForStages {
         };
         let rules = state.physical_optimizers().iter();
         let rules = rules.filter(|rule| !WITHIN_ONE_PROCESS.contains(&rule.name()));
-        let state =
-            builder_of(state).with_physical_optimizer_rules(rules.cloned().collect()).build();
+        let mut config = state.config().clone();
+        let extensions = &mut config.options_mut().extensions;
+        if let Some(settings) = extensions.get_mut::<SessionSettings>() {
+            settings.for_stages = true;
+        }
+        let builder = builder_of(state).with_config(config);
+        let state = builder.with_physical_optimizer_rules(rules.cloned().collect()).build();
         let plan = DefaultPhysicalPlanner::default().create_physical_plan(plan, &state).await?;
         colocate(&plan, state.config().target_partitions())
     }
@@ -228,28 +236,83 @@ impl QueryPlanner for ClusterPlanner {
         if let LogicalPlan::Explain(explain) = plan
             && explain.explain_format == ExplainFormat::Indent
         {
-            let shown = self.create_physical_plan(&explain.plan, session).await?;
-            return Ok(explained(explain, &shown));
+            let mut shown = Vec::new();
+            let plan = self.planned(&explain.plan, session, Some(&mut shown)).await?;
+            return Ok(explained(explain, &plan, &shown));
         }
-        if !can_have_stages(plan)? {
-            return self.own.create_physical_plan(plan, session).await;
+        self.planned(plan, session, None).await
+    }
+}
+
+/// The plans of subqueries whose values are computed first.
+type Shown = Vec<Arc<dyn ExecutionPlan>>;
+
+impl ClusterPlanner {
+    /// Plans a query. Values of subqueries are computed before the plan is sent, or, where it is
+    /// only shown, their plans are shown with it.
+    fn planned<'a>(
+        &'a self,
+        plan: &'a LogicalPlan,
+        session: &'a dyn Session,
+        shown: Option<&'a mut Shown>,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        Box::pin(async move {
+            if !can_have_stages(plan)? {
+                return self.own.create_physical_plan(plan, session).await;
+            }
+            let with_values = self.with_values(plan, session, shown).await?;
+            let staged = self.staged.create_physical_plan(&with_values, session).await;
+            if let Ok(staged) = staged.and_then(read_in_place)
+                && let Some(state) = session.as_any().downcast_ref::<SessionState>()
+                && let Some(distributed) = distributed(&staged)
+                && can_be_sent(distributed, state)?
+            {
+                return Ok(staged);
+            }
+            match self.own.create_physical_plan(&with_values, session).await {
+                Ok(made) => Ok(made),
+                // The database's own planner may know the plan only as it was.
+                Err(_) => self.own.create_physical_plan(plan, session).await,
+            }
+        })
+    }
+
+    /// The plan with the values of its subqueries.
+    async fn with_values(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+        mut shown: Option<&mut Shown>,
+    ) -> Result<LogicalPlan> {
+        let mut values = Vec::new();
+        for subquery in subqueries::found(plan)? {
+            // It may have subqueries itself.
+            let inner = shown.as_deref_mut();
+            let made = self.planned(&subquery.subquery, session, inner).await?;
+            let value = match (&mut shown, session.as_any().downcast_ref::<SessionState>()) {
+                (Some(shown), _) => {
+                    shown.push(made);
+                    subqueries::stand_in(&subquery)?
+                }
+                (None, Some(state)) => subqueries::value_of(made, state.task_ctx()).await?,
+                (None, None) => {
+                    let message = "a session of another kind".to_string();
+                    return Err(DataFusionError::Internal(message));
+                }
+            };
+            values.push((subquery, value));
         }
-        let staged = self.staged.create_physical_plan(plan, session).await;
-        if let Ok(staged) = staged.and_then(read_in_place)
-            && let Some(state) = session.as_any().downcast_ref::<SessionState>()
-            && let Some(distributed) = distributed(&staged)
-            && can_be_sent(distributed, state)?
-        {
-            return Ok(staged);
+        match values.is_empty() {
+            true => Ok(plan.clone()),
+            false => subqueries::replaced(plan, &values),
         }
-        self.own.create_physical_plan(plan, session).await
     }
 }
 
 /// Whether parts of a plan can run at nodes. It has to read a table of the cluster: rows of others
 /// have the order in which they are written. It has no recursion, which would run a stage again for
-/// each step, and which the database's own planner corrects. Nor has it a subquery that must have
-/// one row: its value is known at one place.
+/// each step, and which the database's own planner corrects. Nor has it a subquery that depends on
+/// the row around it.
 fn can_have_stages(plan: &LogicalPlan) -> Result<bool> {
     let (mut reads, mut is_here) = (false, false);
     plan.apply_with_subqueries(|node| {
@@ -262,7 +325,11 @@ fn can_have_stages(plan: &LogicalPlan) -> Result<bool> {
             _ => {}
         }
         node.apply_expressions(|expr| {
-            is_here |= expr.exists(|part| Ok(matches!(part, Expr::ScalarSubquery(_))))?;
+            let depends = |part: &Expr| match part {
+                Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+                _ => false,
+            };
+            is_here |= expr.exists(|part| Ok(depends(part)))?;
             Ok(TreeNodeRecursion::Continue)
         })?;
         Ok(if is_here { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
@@ -278,11 +345,22 @@ fn distributed(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>>
     }
 }
 
-/// EXPLAIN of what will run.
-fn explained(explain: &Explain, plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+/// EXPLAIN of what will run; `before` is what computes values first.
+fn explained(
+    explain: &Explain,
+    plan: &Arc<dyn ExecutionPlan>,
+    before: &[Arc<dyn ExecutionPlan>],
+) -> Arc<dyn ExecutionPlan> {
     let mut texts = explain.stringified_plans.clone();
     let logical = explain.plan.display_indent().to_string();
-    let physical = displayable(plan.as_ref()).indent(explain.verbose).to_string();
+    let text = |plan: &Arc<dyn ExecutionPlan>| {
+        displayable(plan.as_ref()).indent(explain.verbose).to_string()
+    };
+    let mut physical = text(plan);
+    for (nth, plan) in before.iter().enumerate() {
+        let number = nth + 1;
+        physical += &format!("Subquery {number}, whose value is computed first:\n{}", text(plan));
+    }
     texts.push(StringifiedPlan::new(PlanType::FinalLogicalPlan, logical));
     texts.push(StringifiedPlan::new(PlanType::FinalPhysicalPlan, physical));
     if !explain.verbose {
@@ -382,8 +460,8 @@ fn is_known(expr: &Arc<dyn PhysicalExpr>, base: &SessionState, functions: &mut B
         if let Some(known) = base.scalar_functions().get(call.fun().name()) {
             return **known == *call.fun();
         }
-        let carried = Carried::of(call.fun(), call.return_type());
-        return carried.is_some_and(|carried| functions::add(functions, carried));
+        let carried = Carried::of(call.fun());
+        return carried.is_some_and(|carried| functions::add(functions, call.name(), carried));
     }
     if let Some(call) = expr.downcast_ref::<HigherOrderFunctionExpr>() {
         let known = base.higher_order_functions().get(call.fun().name());

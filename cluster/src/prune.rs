@@ -233,7 +233,8 @@ mod tests {
                 col("a").eq(lit(1_i64)).or(col("b").eq(lit(1_i64))),
                 col("a").eq(lit(ScalarValue::Int64(None))),
             ] {
-                assert_eq!(placing.places(&[condition.clone()], &field()), all, "{condition}");
+                let one = std::slice::from_ref(&condition);
+                assert_eq!(placing.places(one, &field()), all, "{condition}");
             }
             // Equality of these is not that of their bytes.
             let double = Field::new("a", DataType::Float64, true);

@@ -8,6 +8,8 @@
 //! ([`prune`](crate::prune)). A replicated table has one shard for each node, and one is read: that
 //! of the process itself, else the first.
 //!
+//! A join tells the scan of its larger side which keys it has found, where both run in one task.
+//!
 //! A shard has as many partitions as the session has threads. Read locally, they share its parts;
 //! read over the network, the first has all rows, and the others have none.
 
@@ -17,22 +19,33 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Constraint, Constraints, DataFusionError, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, PlanProperties,
     StatisticsArgs,
 };
 use datafusion_proto::bytes::Serializeable;
+use datafusion_proto::physical_plan::{
+    PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
+};
+use datafusion_proto::protobuf::PhysicalExprNode;
 use futures::{StreamExt, TryStreamExt};
+use prost::Message;
 use serde::{Deserialize, Serialize};
+use swingdb_sql::engine::with_running_conditions;
 use tokio::sync::OnceCell;
 
 use crate::client::Client;
@@ -240,6 +253,8 @@ impl TableProvider for ShardedTable {
 pub struct ShardScan {
     said: Said,
     statistics: Arc<Statistics>,
+    /// What becomes known while the plan runs: only rows that fulfil these are wanted.
+    running: Arc<[Arc<dyn PhysicalExpr>]>,
     properties: Arc<PlanProperties>,
     /// The plans for the shards of this process, made by the first partition.
     local: Arc<Vec<OnceCell<Arc<dyn ExecutionPlan>>>>,
@@ -254,7 +269,12 @@ impl ShardScan {
             Boundedness::Bounded,
         ));
         let local = Arc::new((0..said.room).map(|_| OnceCell::new()).collect());
-        Self { said, statistics, properties, local }
+        Self { said, statistics, running: Arc::default(), properties, local }
+    }
+
+    /// With conditions that become known while the plan runs.
+    fn told(self, running: Arc<[Arc<dyn PhysicalExpr>]>) -> Self {
+        Self { running, ..self }
     }
 
     /// Where its rows are.
@@ -290,7 +310,8 @@ impl ShardScan {
     /// The same scan, whose tasks share the shards of these nodes; they include its own.
     pub fn with_slots(&self, slots: Vec<usize>) -> Self {
         let said = Said { room: slots.len(), slots, ..self.said.clone() };
-        Self::new(said, self.schema(), Arc::clone(&self.statistics))
+        let scan = Self::new(said, self.schema(), Arc::clone(&self.statistics));
+        scan.told(Arc::clone(&self.running))
     }
 
     /// The scans of `tasks` tasks, which together are this one; task `n` reads the shard of slot
@@ -305,30 +326,53 @@ impl ShardScan {
             let shards = shards.cloned().collect();
             let said = Said { shards, room, ..self.said.clone() };
             let statistics = Arc::new(self.statistics.as_ref().clone().to_inexact());
-            Arc::new(Self::new(said, self.schema(), statistics)) as Arc<dyn ExecutionPlan>
+            let scan = Self::new(said, self.schema(), statistics).told(Arc::clone(&self.running));
+            Arc::new(scan) as Arc<dyn ExecutionPlan>
         };
         (0..tasks).map(part).collect()
     }
 
     /// As bytes.
-    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+    pub fn to_bytes(
+        &self,
+        codec: &dyn PhysicalExtensionCodec,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Vec<u8>> {
         let statistics = crate::wire::statistics_bytes(&self.statistics);
-        serde_json::to_vec(&(&self.said, statistics))
+        let running = self.running.iter().map(|condition| {
+            let written = converter.physical_expr_to_proto(condition, codec)?;
+            Ok(Bytes(written.encode_to_vec()))
+        });
+        let running = running.collect::<Result<Vec<_>>>()?;
+        serde_json::to_vec(&(&self.said, statistics, running))
             .map_err(|e| DataFusionError::External(e.into()))
     }
 
     /// From bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let (said, statistics) = serde_json::from_slice::<(Said, Bytes)>(bytes)
-            .map_err(|e| DataFusionError::External(e.into()))?;
+    pub fn from_bytes(
+        bytes: &[u8],
+        context: &TaskContext,
+        codec: &dyn PhysicalExtensionCodec,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Self> {
+        let (said, statistics, running) =
+            serde_json::from_slice::<(Said, Bytes, Vec<Bytes>)>(bytes)
+                .map_err(|e| DataFusionError::External(e.into()))?;
         let schema = schema_of(&said.schema).map_err(DataFusionError::Execution)?;
+        let context = PhysicalPlanDecodeContext::new(context, codec);
+        let running = running.iter().map(|bytes| {
+            let read = PhysicalExprNode::decode(bytes.0.as_slice())
+                .map_err(|e| DataFusionError::External(e.into()))?;
+            converter.proto_to_physical_expr(&read, &schema, &context)
+        });
+        let running = running.collect::<Result<Vec<_>>>()?;
         let statistics = crate::wire::statistics_of(&statistics);
         let statistics = Arc::new(statistics.map_err(DataFusionError::Execution)?);
         let is_one = said.cut == Cut::Replicated;
         if said.partitions == 0 || !is_one && said.shards.len() > said.room {
             return Err(DataFusionError::Execution("a scan without room".to_string()));
         }
-        Ok(Self::new(said, schema, statistics))
+        Ok(Self::new(said, schema, statistics).told(running.into()))
     }
 
     fn asked(&self, shard: &Shard) -> Scan {
@@ -381,10 +425,13 @@ impl DisplayAs for ShardScan {
             false => write!(f, "{} of {} nodes=[{nodes}]", self.said.shards.len(), self.nodes())?,
         }
         write!(f, ", conditions={}", self.said.filters.len())?;
-        match self.said.limit {
-            Some(limit) => write!(f, ", fetch={limit}"),
-            None => Ok(()),
+        if let Some(limit) = self.said.limit {
+            write!(f, ", fetch={limit}")?;
         }
+        for condition in self.running.iter() {
+            write!(f, ", filter={condition}")?;
+        }
+        Ok(())
     }
 }
 
@@ -403,9 +450,43 @@ impl ExecutionPlan for ShardScan {
 
     fn apply_expressions(
         &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+        let mut recursion = TreeNodeRecursion::Continue;
+        for condition in self.running.iter() {
+            recursion = f(condition)?;
+            if recursion == TreeNodeRecursion::Stop {
+                break;
+            }
+        }
+        Ok(recursion)
+    }
+
+    /// Takes conditions that become known while the plan runs, in plans for nodes. Rows that do not
+    /// fulfil them may still come. Where a shard is read over the network nobody is told of them,
+    /// and a join whose scan is in another task makes none.
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let settings = config.extensions.get::<SessionSettings>();
+        let is_wanted = matches!(phase, FilterPushdownPhase::Post)
+            && settings.is_some_and(|settings| settings.for_stages)
+            // Rows behind the first ones would take the places of those that are left out.
+            && self.said.limit.is_none();
+        let offered = result.parent_filters.iter().map(|offered| &offered.filter);
+        let more = offered.filter(|condition| {
+            is_wanted && DynamicFilterTracking::classify(condition).contains_dynamic_filter()
+        });
+        let running = self.running.iter().chain(more).cloned().collect::<Vec<_>>();
+        let answer = FilterPushdownPropagation::all_unsupported(result);
+        if running.len() == self.running.len() {
+            return Ok(answer);
+        }
+        let scan = Self::new(self.said.clone(), self.schema(), Arc::clone(&self.statistics));
+        Ok(answer.with_updated_node(Arc::new(scan.told(running.into()))))
     }
 
     fn with_new_children(
@@ -437,9 +518,13 @@ impl ExecutionPlan for ShardScan {
         let here = is_here(&shard);
         if here && let Some(local) = local {
             let (plans, parts) = (Arc::clone(&self.local), self.said.partitions);
+            let running = Arc::clone(&self.running);
             let rows = async move {
+                let options = context.session_config().options();
                 let made = plans[slot].get_or_try_init(|| async {
-                    plan_at(&local.0, &scan).await.map(|(plan, _)| plan)
+                    let (plan, _) = plan_at(&local.0, &scan).await?;
+                    let told = with_running_conditions(plan, &running, options);
+                    told.map_err(|error| DataFusionError::External(Box::new(error)))
                 });
                 let plan = Arc::clone(made.await?);
                 let all = plan.properties().output_partitioning().partition_count();
@@ -472,7 +557,12 @@ impl ExecutionPlan for ShardScan {
         _inputs: &[Arc<Statistics>],
         args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
-        let Some(_) = args.partition() else { return Ok(Arc::clone(&self.statistics)) };
+        let Some(_) = args.partition() else {
+            return Ok(match self.running.is_empty() {
+                true => Arc::clone(&self.statistics),
+                false => Arc::new(self.statistics.as_ref().clone().to_inexact()),
+            });
+        };
         let mut part = self.statistics.as_ref().clone().to_inexact();
         if let Some(rows) = part.num_rows.get_value().copied() {
             let parts = self.properties.output_partitioning().partition_count().max(1);

@@ -20,10 +20,10 @@ use arrow::array::RecordBatch;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use serde::{Deserialize, Serialize};
-use swingdb::{Error as DatabaseError, ScalarValue, Value};
+use swingdb::{ScalarValue, Value};
 
 use crate::cut::Cut;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, class_of};
 use crate::session::{Rows, Session};
 use crate::{Cluster, Options};
 
@@ -58,6 +58,8 @@ pub enum Request {
     },
     /// Moves to the newest state.
     Refresh,
+    /// Says which state it reads.
+    Epochs,
     /// Settles what a dead coordinator has left.
     Recover,
     /// Moves the rows to other nodes, and the session too.
@@ -75,6 +77,8 @@ pub enum Answer {
     Done,
     /// So many rows have changed.
     Changed(u64),
+    /// The epoch of each shard's database that the session reads.
+    Epochs(Vec<u64>),
     /// Rows follow.
     Rows,
     /// It failed.
@@ -110,6 +114,7 @@ impl Failure {
             }
             Error::NodeVersion { node, .. } => ("NodeVersionError", Some(node)),
             Error::NodeFailed { node, .. } => ("NodeFailedError", Some(node)),
+            Error::Statement { node, class, .. } => (class.as_str(), Some(node)),
             Error::Undelivered { node, .. } => ("UndeliveredError", Some(node)),
             Error::InDoubt { node, .. } => ("InDoubtError", Some(node)),
             Error::Member { node, .. } => ("ClusterError", Some(node)),
@@ -121,42 +126,21 @@ impl Failure {
     }
 }
 
-/// The exception of a database's error.
-fn class_of(error: &DatabaseError) -> &'static str {
-    match error {
-        DatabaseError::Parse { .. } => "ParseError",
-        DatabaseError::Plan { .. } => "PlanError",
-        DatabaseError::NotFound { .. } => "NotFoundError",
-        DatabaseError::AlreadyExists { .. } => "AlreadyExistsError",
-        DatabaseError::Constraint { .. } => "ConstraintError",
-        DatabaseError::Conversion { .. } => "ConversionError",
-        DatabaseError::Import { .. } => "FileImportError",
-        DatabaseError::OutOfMemory { .. } => "OutOfMemoryError",
-        DatabaseError::Busy { .. } | DatabaseError::Refused { .. } => "BusyError",
-        DatabaseError::NotShared { .. } => "NotSharedError",
-        DatabaseError::Transaction { .. } => "TransactionError",
-        DatabaseError::Io { .. } => "FileError",
-        DatabaseError::Interrupted => "QueryInterruptedError",
-        DatabaseError::TimedOut { .. } => "StatementTimeoutError",
-        DatabaseError::LimitReached { .. } => "LimitReachedError",
-        DatabaseError::NotAllowed { .. } => "NotAllowedError",
-        DatabaseError::Unsupported { .. } => "NotSupportedError",
-        DatabaseError::Execution { .. } => "ExecutionError",
-        DatabaseError::InStatement { error, .. } => class_of(error),
-        _ => "OperationalError",
-    }
-}
-
 /// Answers requests until there are no more.
 pub fn serve(mut input: impl Read, output: impl Write) -> std::io::Result<()> {
     let mut output = Pipe(output);
-    let mut session = None;
+    let mut session = None::<Session>;
     while let Some(message) = read_message(&mut input)? {
         let request = serde_json::from_slice::<Request>(&message).map_err(std::io::Error::other)?;
         let parameters = match &request {
             Request::Query { has_parameters: true, .. } => read_message(&mut input)?,
             _ => None,
         };
+        if let (Request::Epochs, Some(session)) = (&request, &session) {
+            output.json(&Answer::Epochs(session.epochs()))?;
+            output.0.flush()?;
+            continue;
+        }
         match answer(&mut session, request, parameters) {
             Ok(Some(rows)) => match (rows.schema(), rows.rows_changed()) {
                 (None, Some(count)) => output.json(&Answer::Changed(count))?,
@@ -192,6 +176,7 @@ fn answer(
             return open?.execute_with(&sql, &values, &cut).map(Some);
         }
         Request::Refresh => open?.refresh()?,
+        Request::Epochs => _ = open?,
         Request::Recover => open?.cluster().recover()?,
     }
     Ok(None)

@@ -17,7 +17,7 @@ use datafusion::common::{Result as EngineResult, ScalarValue, Statistics};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
-use swingdb::cutter::{Kind, first_words, split, words};
+use swingdb::cutter::{Kind, Piece, first_words, split, words};
 use swingdb::{Connection, Database, QueryResult, Value, field_type};
 
 use crate::blame::blamed;
@@ -28,6 +28,7 @@ use crate::client::{Kept, Told, ToldTable, lost, url_of};
 use crate::cluster::Cluster;
 use crate::cut::Cut;
 use crate::error::{Error, Result};
+use crate::listings::{Listing, is_listing};
 use crate::names::{is_same, name_of, quoted};
 use crate::planner::{Nodes, budget, carry_settings, configure};
 use crate::prune::{Placing, is_equal_by_bytes};
@@ -51,6 +52,8 @@ pub struct Session {
     nodes: Nodes,
     /// Whose views, macros and types are made here.
     defined: Mutex<Option<Arc<Told>>>,
+    /// What lists definitions.
+    listing: Mutex<Option<Listing>>,
     /// Whether it may have temporary tables.
     has_temporary: AtomicBool,
 }
@@ -60,7 +63,7 @@ pub(crate) struct State {
     /// For each shard, the snapshot that is read.
     pub(crate) holds: Vec<Arc<Kept>>,
     /// For each shard, the snapshots of all copies that answered: of the same state.
-    copies: Vec<Vec<Arc<Kept>>>,
+    pub(crate) copies: Vec<Vec<Arc<Kept>>>,
     pub(crate) tables: BTreeMap<String, Known>,
     /// Tables that are not the same at all nodes, and why.
     pub(crate) torn: BTreeMap<String, String>,
@@ -103,6 +106,25 @@ impl State {
         }
     }
 
+    /// Refuses a join that goes by the order of rows, which several nodes do not have together.
+    fn check_order(&self, sql: &str) -> Result<()> {
+        let all = words(sql).collect::<Vec<_>>();
+        let is = |word: &Piece<'_>, text: &str| word.text.eq_ignore_ascii_case(text);
+        let has_join =
+            all.windows(2).any(|pair| is(&pair[0], "positional") && is(&pair[1], "join"));
+        if !has_join || self.holds.len() == 1 {
+            return Ok(());
+        }
+        let known = |name: String| self.table(&name).map(|(table, known)| (table, &known.cut));
+        let cut = all.iter().filter_map(name_of).filter_map(known);
+        match cut.into_iter().find(|(_, cut)| **cut != Cut::Replicated) {
+            Some((table, _)) => Err(Error::Unsupported(format!(
+                "POSITIONAL JOIN with {table}, whose rows have no order over several nodes"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The table of a name, as it is written where it was made.
     pub(crate) fn table(&self, name: &str) -> Option<(&String, &Known)> {
         let alike = || self.tables.iter().find(|(table, _)| is_same(table, name));
@@ -124,6 +146,7 @@ impl Session {
         let state = Mutex::new(Arc::new(empty));
         let (literals, block) = (Mutex::default(), Mutex::default());
         let (defined, has_temporary) = (Mutex::default(), AtomicBool::default());
+        let listing = Mutex::default();
         let name = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
         let session = Self {
             cluster,
@@ -134,6 +157,7 @@ impl Session {
             block,
             nodes,
             defined,
+            listing,
             has_temporary,
         };
         session.see(copies)?;
@@ -172,7 +196,7 @@ impl Session {
         }
     }
 
-    fn see(&self, copies: Vec<Vec<Arc<Kept>>>) -> Result<()> {
+    pub(crate) fn see(&self, copies: Vec<Vec<Arc<Kept>>>) -> Result<()> {
         let holds = copies.iter().filter_map(|some| some.first().cloned()).collect::<Vec<_>>();
         let urls = holds.iter().map(|kept| url_of(&kept.node));
         self.nodes.set(urls.collect::<Result<Vec<_>>>()?);
@@ -216,6 +240,23 @@ impl Session {
             None => Answer::Changed(changed.rows),
         };
         Rows { result, cluster: self.cluster.clone(), state: self.state() }
+    }
+
+    /// The rows of a statement that lists definitions; `None` of others. A session with temporary
+    /// tables lists what it has itself.
+    fn listed(&self, sql: &str, parameters: &[Value]) -> Result<Option<Rows>> {
+        let state = self.state();
+        let Some(first) = state.holds.first() else { return Ok(None) };
+        if self.has_temporary.load(Ordering::Relaxed) || !is_listing(sql, &state) {
+            return Ok(None);
+        }
+        let mut listing = self.listing.lock();
+        if !listing.as_ref().is_some_and(|known| known.is_of(&first.contents)) {
+            *listing = Some(Listing::of(&first.contents)?);
+        }
+        let Some(known) = listing.as_ref() else { return Ok(None) };
+        let result = Answer::Rows(known.connection().execute(sql, parameters)?);
+        Ok(Some(Rows { result, cluster: self.cluster.clone(), state: Arc::clone(&state) }))
     }
 
     /// Makes the views, macros and types of the first node known here.
@@ -436,8 +477,12 @@ impl Session {
         if !of_temporary && let Some(change) = Change::of(sql, cut)? {
             return self.change_by(&change, parameters);
         }
-        self.check_block(sql)?;
+        self.check_block()?;
         self.state().check(sql)?;
+        self.state().check_order(sql)?;
+        if let Some(listed) = self.listed(sql, parameters)? {
+            return Ok(listed);
+        }
         self.connection.configure_engine(|state| {
             carry_settings(state, &self.name);
             Ok(())

@@ -26,6 +26,9 @@ pub struct SessionSettings {
     /// What the statement's plans have of functions that carry something. The planner adds to
     /// them; what runs the plan reads them.
     pub functions: Arc<Mutex<ByName>>,
+    /// Whether a plan is made for nodes, where scans are told what joins have found. It does not
+    /// travel.
+    pub for_stages: bool,
 }
 
 impl ExtensionOptions for SessionSettings {

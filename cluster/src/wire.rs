@@ -13,7 +13,7 @@ use crate::catalog::Member;
 use crate::cut::Cut;
 
 /// The version of the protocol and of the plans in it.
-pub const WIRE: u32 = 3;
+pub const WIRE: u32 = 4;
 
 /// The version that both sides must share: plans are of one version of the engine.
 pub fn version() -> String {
@@ -32,14 +32,35 @@ pub enum Ask {
         database: String,
         /// The version of who asks.
         version: String,
-        /// The state of the cluster that the snapshot must show; `None`: the newest.
-        change: Option<u64>,
+        /// The state that the snapshot must show.
+        shows: Shows,
         /// What the asker has been told already: a process and an epoch of its database.
         #[serde(default)]
         known: Option<(String, u64)>,
     },
+    /// Nothing, for as long as a coordinator has a change open: when the stream ends before the
+    /// change is decided, the coordinator has gone, and the node settles the change.
+    Attend {
+        /// The database.
+        database: String,
+        /// The number of the change.
+        number: u64,
+        /// Who has begun it.
+        coordinator: String,
+    },
     /// The rows of a table.
     Scan(Scan),
+}
+
+/// The state that a snapshot shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Shows {
+    /// The newest that is shared.
+    Newest,
+    /// The one after a change of the cluster.
+    After(u64),
+    /// That of a change which is open, as far as its steps have been carried out.
+    Open(u64),
 }
 
 /// A snapshot that a node holds.
@@ -66,6 +87,8 @@ pub struct Contents {
     pub tables: Vec<HeldTable>,
     /// Statements that define its views, macros and types.
     pub definitions: Vec<String>,
+    /// Statements that make all that it has, without rows.
+    pub script: Vec<String>,
 }
 
 /// A table of a snapshot.

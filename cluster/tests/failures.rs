@@ -9,7 +9,7 @@ use arrow_flight::flight_service_client::FlightServiceClient;
 use common::by_hand::ByHand;
 use common::{Node, asked, cluster, nodes, with_room};
 use swingdb_cluster::client::{Client, Limits, VERSION_HEADER};
-use swingdb_cluster::wire::{Ask, version};
+use swingdb_cluster::wire::{Ask, Shows, version};
 use swingdb_cluster::{Cluster, Cut, Error, Options, Session};
 
 /// Nodes with a table of so many rows.
@@ -127,6 +127,50 @@ fn a_statement_that_takes_too_long_ends_everywhere() {
     });
 }
 
+/// Makes a change as soon as nodes have ended the one before.
+fn soon(session: &Session, sql: &str) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while let Err(error) = session.query(sql) {
+        assert!(Instant::now() < until, "{sql}: {error}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_change_that_takes_too_long_ends_everywhere() {
+    with_room(|| {
+        let (_nodes, session) = filled(2, 12_000);
+        for sql in [
+            "UPDATE t SET g = (SELECT count(*) FROM t a, t b WHERE (a.n * b.n + t.n) % 3 = 0)",
+            "INSERT INTO t SELECT sum(a.n * b.n % 3), 0 FROM t a, t b, t c",
+        ] {
+            session.query("SET statement_timeout = '1s'").unwrap();
+            let start = Instant::now();
+            let error = fails(&session, sql);
+            assert!(error.to_string().contains("time"), "{sql}: {error}");
+            // Nobody has to settle anything: soon the next change can be made.
+            session.query("RESET statement_timeout").unwrap();
+            soon(&session, "DELETE FROM t WHERE n = 0");
+            assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+            let rows = asked(&session, "SELECT count(*), max(g) FROM t");
+            assert_eq!(rows, [["12000", "6"]], "{sql}");
+        }
+        // So does one that is interrupted.
+        let handle = session.connection().interrupt_handle();
+        let interrupt = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(700));
+            handle.interrupt();
+        });
+        let sql =
+            "UPDATE t SET g = (SELECT count(*) FROM t a, t b WHERE (a.n + b.n + t.n) % 3 = 1)";
+        let error = fails(&session, sql);
+        interrupt.join().unwrap();
+        assert!(error.to_string().contains("interrupted"), "{error}");
+        soon(&session, "DELETE FROM t WHERE n > 6000");
+        assert_eq!(asked(&session, "SELECT count(*) FROM t"), [["6000"]]);
+    });
+}
+
 #[test]
 fn snapshots_stay_as_long_as_their_session() {
     with_room(|| {
@@ -135,9 +179,17 @@ fn snapshots_stay_as_long_as_their_session() {
         let client = Client::new(None, Limits::default()).unwrap();
         let holds =
             || -> usize { runtime.block_on(client.act(&nodes[0].address, "ping", &())).unwrap() };
-        assert_eq!(holds(), 1);
+        // Nodes hear a moment later that a state is not needed any more.
+        let held = |count: usize| {
+            let until = Instant::now() + Duration::from_secs(5);
+            while holds() != count {
+                assert!(Instant::now() < until, "{} snapshots, not {count}", holds());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        held(1);
         let reader = cluster(&nodes).session().unwrap();
-        assert_eq!(holds(), 2);
+        held(2);
         session.query("DELETE FROM t WHERE n <= 50").unwrap();
         assert_eq!(asked(&session, "SELECT count(*) FROM t"), [["50"]]);
         assert_eq!(
@@ -147,11 +199,7 @@ fn snapshots_stay_as_long_as_their_session() {
         reader.refresh().unwrap();
         assert_eq!(asked(&reader, "SELECT count(*) FROM t"), [["50"]]);
         drop(reader);
-        let until = Instant::now() + Duration::from_secs(5);
-        while holds() > 1 {
-            assert!(Instant::now() < until, "a snapshot stays");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        held(1);
     });
 }
 
@@ -200,7 +248,8 @@ fn another_version_is_refused_with_both_versions() {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let database = common::DATABASE.to_string();
         let version_asked = "0.0.9 (protocol 0)".to_string();
-        let ask = Ask::Hold { database, version: version_asked, change: None, known: None };
+        let (version_shown, shows) = (version_asked, Shows::Newest);
+        let ask = Ask::Hold { database, version: version_shown, shows, known: None };
         let refused = runtime.block_on(async {
             let address = format!("http://{}", node.address);
             let channel = tonic::transport::Endpoint::from_shared(address).unwrap();

@@ -190,6 +190,65 @@ fn joins_and_groups_on_the_column_of_a_cut_stay_at_their_nodes() {
 }
 
 #[test]
+fn scans_at_nodes_are_told_what_joins_have_found() {
+    with_room(|| {
+        let both = Both::new(&[
+            ("a", hash("k"), ROWS),
+            ("lies", Cut::AsItLies, ROWS),
+            ("c", hash("k"), "SELECT i AS k, i * 3 AS y FROM generate_series(2900, 3100) AS q(i)"),
+            (
+                "small",
+                Cut::Replicated,
+                "SELECT i AS g, 'g' || i::VARCHAR AS t FROM generate_series(0, 60) AS q(i)",
+            ),
+        ]);
+        for sql in [
+            // On the column of the cut, by a broadcast, with a table that is everywhere.
+            "SELECT a.s, y FROM c JOIN a ON a.k = c.k WHERE y % 7 = 0",
+            "SELECT l.s, y FROM c JOIN lies l ON l.k = c.k WHERE y % 7 = 0",
+            "SELECT a.k, t FROM small JOIN a ON a.g = small.g WHERE t LIKE '%5'",
+            "SELECT k, s FROM a ORDER BY s DESC, k LIMIT 5",
+        ] {
+            both.same(sql);
+            let plan = both.plan(sql);
+            assert!(plan.contains("filter=DynamicFilter"), "{sql}\n{plan}");
+        }
+        // Rows behind the first ones do not take the places of those that are left out.
+        for sql in [
+            "SELECT count(*) FROM (SELECT k FROM a LIMIT 1000) q JOIN c ON q.k = c.k + 9000",
+            "SELECT a.s, y FROM c RIGHT JOIN a ON a.k = c.k",
+            "SELECT a.k FROM a WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.k = a.k)",
+        ] {
+            both.same(sql);
+        }
+    });
+}
+
+#[test]
+fn values_of_subqueries_are_computed_first() {
+    with_room(|| {
+        let both = Both::new(&[("a", hash("k"), ROWS), ("lies", Cut::AsItLies, ROWS)]);
+        for sql in [
+            "SELECT g, count(*) FROM a WHERE k > (SELECT avg(k) FROM lies) GROUP BY g",
+            "SELECT k, (SELECT max(g) FROM lies) AS m FROM a WHERE g = (SELECT min(g) FROM a)",
+            "SELECT k FROM a WHERE k < (SELECT avg(k) FROM a WHERE g > (SELECT avg(g) FROM lies))",
+            "SELECT g, sum(k) AS s FROM a GROUP BY g HAVING sum(k) > (SELECT sum(k) / 51 FROM a)",
+            "SELECT k FROM a WHERE k = (SELECT k FROM lies WHERE k < 0)",
+        ] {
+            both.same(sql);
+            let plan = both.plan(sql);
+            assert!(
+                plan.contains("DistributedExec") && plan.contains("Subquery 1"),
+                "{sql}\n{plan}"
+            );
+        }
+        let several = both.session.query("SELECT k FROM a WHERE k = (SELECT k FROM lies)");
+        let error = several.and_then(|rows| rows.collect()).err().unwrap().to_string();
+        assert!(error.contains("more than one row"), "{error}");
+    });
+}
+
+#[test]
 fn replicated_tables_are_read_where_they_are_needed() {
     with_room(|| {
         let both = Both::new(&[

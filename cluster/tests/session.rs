@@ -275,6 +275,45 @@ fn views_that_are_dropped_are_gone() {
 }
 
 #[test]
+fn definitions_are_listed_as_on_one_machine() {
+    with_room(|| {
+        let both = Both::new();
+        for sql in [
+            "CREATE TYPE mood AS ENUM ('sad', 'glad')",
+            "CREATE TABLE t (k INTEGER PRIMARY KEY, m mood DEFAULT 'glad', s VARCHAR NOT NULL, \
+             CHECK (k > 0))",
+            "CREATE INDEX by_s ON t (s)",
+            "COMMENT ON TABLE t IS 'of tests'",
+            "COMMENT ON COLUMN t.s IS 'a text'",
+            "CREATE VIEW v AS SELECT k, m FROM t",
+        ] {
+            both.run(sql);
+        }
+        let listings = [
+            "DESCRIBE t",
+            "DESCRIBE SELECT m, count(*) FROM t GROUP BY m",
+            "PRAGMA table_info('t')",
+            "SELECT table_name, table_type FROM information_schema.tables \
+             WHERE table_schema = 'main'",
+            "SELECT constraint_type, constraint_text FROM duckdb_constraints()",
+            "SELECT index_name, sql FROM duckdb_indexes()",
+            "SELECT table_name, comment FROM duckdb_tables()",
+            "SELECT column_name, column_default, is_nullable, comment FROM duckdb_columns() \
+             WHERE table_name = 't'",
+            "SELECT view_name FROM duckdb_views() WHERE view_name = 'v'",
+            "SELECT relname, relkind FROM pg_class WHERE relname IN ('t', 'v', 'by_s')",
+        ];
+        listings.iter().for_each(|sql| both.same(sql));
+        both.run("BEGIN");
+        both.run("ALTER TABLE t ADD COLUMN x DOUBLE");
+        both.run("DROP INDEX by_s");
+        listings.iter().for_each(|sql| both.same(sql));
+        both.run("ROLLBACK");
+        listings.iter().for_each(|sql| both.same(sql));
+    });
+}
+
+#[test]
 fn transactions_are_what_they_say_or_refused() {
     with_room(|| {
         let both = Both::new();

@@ -58,6 +58,8 @@ fn statements_come_from_the_command_line_and_from_scripts() {
         let create = format!("CREATE TABLE t AS {rows}");
         let made = run(&f.file, &["-c", ".cut hash:ID", "-c", &create, "-c", ".tables"], "");
         assert_eq!(said(&made), "100 rows\nt  hash:id\n");
+        let epochs = said(&run(&f.file, &["-c", ".epochs"], ""));
+        assert!(epochs.split_whitespace().all(|one| one.parse::<u64>().is_ok()), "{epochs}");
         let count = run(&f.file, &["--mode", "csv", "SELECT count(*) AS n FROM t"], "");
         assert_eq!(said(&count), "n\n100\n");
         let script = "-- A comment; with a sign\nSELECT 'a;\n  b' AS x;\n.mode jsonl\n\

@@ -168,9 +168,10 @@ fn transactions_of_several_statements_are_all_or_nothing() {
         run("BEGIN").unwrap();
         assert_eq!(run("DELETE FROM t WHERE k <= 100").unwrap(), Some(100));
         assert_eq!(run("INSERT INTO u SELECT 9000 + g, g, z FROM r").unwrap(), Some(21));
-        // What it has changed is not read, and others do not see it, nor change anything.
-        assert!(matches!(run("SELECT count(*) FROM t"), Err(Error::Unsupported(_))));
-        assert_eq!(count(session, "r"), "21");
+        // It reads what it has changed; others do not see it, nor change anything.
+        assert_eq!((count(session, "t"), count(session, "r")), ("500".into(), "21".into()));
+        let joined = "SELECT count(*) FROM u JOIN r ON u.k = 9000 + r.g";
+        assert_eq!(asked(session, joined), [["21"]]);
         other.refresh().unwrap();
         assert_eq!((count(&other, "t"), count(&other, "u")), ("600".into(), "150".into()));
         assert!(other.query("DELETE FROM t").is_err());
@@ -180,7 +181,12 @@ fn transactions_of_several_statements_are_all_or_nothing() {
         other.refresh().unwrap();
         assert_eq!((count(&other, "t"), count(&other, "u")), ("500".into(), "171".into()));
         // Nothing of what is rolled back is left.
-        session.query("BEGIN; DELETE FROM u; UPDATE t SET g = 0; ROLLBACK").unwrap();
+        session.query("BEGIN; DELETE FROM u; UPDATE t SET g = 0").unwrap();
+        assert_eq!((count(session, "u"), count(session, "t")), ("0".into(), "500".into()));
+        assert_eq!(asked(session, "SELECT DISTINCT g FROM t"), [["0"]]);
+        run("ROLLBACK").unwrap();
+        assert_eq!((count(session, "t"), count(session, "u")), ("500".into(), "171".into()));
+        assert_eq!(asked(session, "SELECT max(g) FROM t"), [["39"]]);
         session.query("INSERT INTO r VALUES (500, 1)").unwrap();
         assert_eq!((count(session, "t"), count(session, "u")), ("500".into(), "171".into()));
         // Nor of what has failed.
@@ -204,6 +210,106 @@ fn transactions_of_several_statements_are_all_or_nothing() {
         assert_eq!(count(&late, "t"), "480");
         late.query("INSERT INTO r SELECT count(*), 0 FROM t; COMMIT").unwrap();
         assert_eq!(asked(&late, "SELECT g FROM r WHERE z = 0 AND g > 0"), [["480"]]);
+    });
+}
+
+#[test]
+fn transactions_define_and_read_what_they_have_defined() {
+    with_room(|| {
+        let both = Both::new([hash("k"), hash("k"), Cut::Replicated]);
+        let session = &both.session;
+        let begin =
+            "BEGIN; CREATE TABLE w (k INTEGER, n INTEGER); INSERT INTO w SELECT k, n FROM u";
+        session.query(begin).unwrap();
+        session.query("ALTER TABLE w ADD COLUMN x INTEGER DEFAULT 5").unwrap();
+        session.query("CREATE VIEW sums AS SELECT sum(x) AS s FROM w").unwrap();
+        assert_eq!(asked(session, "SELECT s FROM sums"), [["750"]]);
+        // Rows are read as they were, and those that they give are added to them.
+        session
+            .query("INSERT INTO w SELECT k, n, x FROM w; INSERT INTO w SELECT * FROM w")
+            .unwrap();
+        assert_eq!(count(session, "w"), "600");
+        session.query("ROLLBACK").unwrap();
+        assert!(session.query("SELECT * FROM sums").is_err());
+        assert!(session.query("SELECT * FROM w").is_err());
+        session.query(begin).unwrap();
+        session.query("DROP TABLE t; COMMIT").unwrap();
+        assert_eq!(count(session, "w"), "150");
+        assert!(session.query("SELECT * FROM t").is_err());
+    });
+}
+
+#[test]
+fn rows_move_with_the_column_of_the_cut() {
+    with_room(|| {
+        for cuts in [
+            [hash("k"), hash("n"), Cut::Replicated],
+            [
+                Cut::Range { column: "k".to_string(), bounds: vec!["100".into(), "400".into()] },
+                hash("k"),
+                Cut::Replicated,
+            ],
+        ] {
+            let both = Both::new(cuts);
+            both.change("UPDATE t SET k = k + 1000 WHERE k % 3 = 0");
+            both.change("UPDATE t SET g = k, k = g WHERE g > 30");
+            both.change("UPDATE t SET k = NULL WHERE k BETWEEN 1100 AND 1200 RETURNING s, k");
+            both.change("UPDATE t SET k = (SELECT max(n) FROM u) WHERE k IN (SELECT k FROM u)");
+            both.change("UPDATE t SET k = (SELECT max(n) FROM u WHERE u.g = t.g) WHERE k < 200");
+            both.change("UPDATE u AS x SET n = x.k, k = x.n WHERE x.g < 5");
+            both.change("UPDATE t SET (g, s) = (1, 'both') WHERE k IS NULL");
+            for key in [7, 9, 31, 150, 1003] {
+                let sql = format!("SELECT * FROM t WHERE k = {key}");
+                assert_eq!(asked(&both.session, &sql), expected(&both.one, &sql), "{sql}");
+            }
+            both.refuses("UPDATE t SET k = u.n FROM u WHERE u.k = t.k");
+            both.refuses("UPDATE t SET k = random()");
+        }
+    });
+}
+
+#[test]
+fn tables_are_altered_and_their_cuts_follow() {
+    with_room(|| {
+        let both = Both::new([hash("k"), hash("k"), Cut::Replicated]);
+        for sql in [
+            "ALTER TABLE t RENAME COLUMN k TO key",
+            "ALTER TABLE t ADD COLUMN x INTEGER DEFAULT 3",
+            "ALTER TABLE t ALTER COLUMN x TYPE BIGINT",
+            "ALTER TABLE t DROP COLUMN g",
+            "ALTER TABLE t RENAME TO w",
+            "ALTER TABLE w ADD PRIMARY KEY (key)",
+            "CREATE INDEX by_s ON w (s)",
+            "CREATE UNIQUE INDEX by_key ON w (s, key)",
+            "INSERT INTO w SELECT k + 1000, 'new', n FROM u",
+            "WITH more AS (SELECT k + 2000 AS key FROM u) INSERT INTO w (key) FROM more",
+        ] {
+            both.one.query(sql).unwrap();
+            both.session.query(sql).unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        }
+        assert_eq!(both.session.cut("w"), Some(hash("key")));
+        for sql in ["SELECT * FROM w", "SELECT * FROM w WHERE key = 17"] {
+            assert_eq!(asked(&both.session, sql), expected(&both.one, sql), "{sql}");
+        }
+        let again = both.session.query("INSERT INTO w (key) VALUES (17)");
+        assert!(matches!(again, Err(Error::Statement { .. })));
+        for sql in [
+            "ALTER TABLE w DROP COLUMN key",
+            "ALTER TABLE w ALTER COLUMN key TYPE VARCHAR",
+            "CREATE UNIQUE INDEX by_x ON w (x)",
+            "ALTER TABLE u ADD UNIQUE (n)",
+        ] {
+            both.refuses(sql);
+        }
+        both.session.query("DROP INDEX by_s").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rows.csv");
+        std::fs::write(&file, "n;k\n7;9001\n8;9002\n").unwrap();
+        let copy = format!("COPY u (n, k) FROM '{}' (HEADER, DELIMITER ';')", file.display());
+        both.one.query(&copy).unwrap();
+        assert_eq!(both.session.query(&copy).unwrap().rows_changed(), Some(2));
+        let sql = "SELECT * FROM u WHERE k > 9000";
+        assert_eq!(asked(&both.session, sql), expected(&both.one, sql));
     });
 }
 

@@ -324,6 +324,13 @@ class Cluster(Local):
     execute = query
     sql = query
 
+    @property
+    def epochs(self) -> list[int]:
+        """The state that the session reads: the epoch of each shard's database."""
+        with self._lock:
+            epochs: list[int] = self._ask({"do": "epochs"})["epochs"]
+            return epochs
+
     def refresh(self) -> None:
         """Moves to the newest state of all nodes."""
         with self._lock:

@@ -102,7 +102,10 @@ def test_states_stay_until_refresh(nodes: list[Node], session: swingdb.Cluster) 
     with opened(nodes) as other:
         other.query("INSERT INTO t VALUES (2)")
         assert session.query("SELECT count(*) FROM t").fetchone() == (1,)
+        assert len(session.epochs) == len(nodes)
+        assert session.epochs != other.epochs
         session.refresh()
+        assert session.epochs == other.epochs
         assert session.query("SELECT count(*) FROM t").fetchone() == (2,)
         session.recover()
 
@@ -116,6 +119,10 @@ def test_errors_are_exceptions_of_their_kind(nodes: list[Node], session: swingdb
         session.query("SELEC 1")
     with pytest.raises(swingdb.NotSupportedError):
         session.query("ATTACH 'x'")
+    session.query("CREATE TABLE keyed (k INTEGER PRIMARY KEY)", cut="hash:k")
+    with pytest.raises(swingdb.ConstraintError) as twice:
+        session.query("INSERT INTO keyed VALUES (1), (1)")
+    assert twice.value.node in [node.address for node in nodes]
     with pytest.raises(swingdb.InterfaceError, match="hash:COLUMN"):
         session.query("CREATE TABLE u (a INTEGER)", cut="modulo:a")
     nodes[1].kill()

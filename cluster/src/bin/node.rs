@@ -8,6 +8,7 @@ use swingdb_cluster::client::{Client, Limits};
 use swingdb_cluster::node::Node;
 use swingdb_cluster::node::aside::Aside;
 use swingdb_cluster::node::options::Options;
+use swingdb_cluster::node::orphans::take_care;
 use swingdb_cluster::node::service::{AskToken, Service};
 use swingdb_cluster::node::worker::worker;
 use swingdb_listen::incoming;
@@ -75,7 +76,8 @@ async fn run(
     let mut term = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let ask = AskToken(Arc::clone(&node));
-    let flight = Service::new(Arc::clone(&node), work.clone()).into_server();
+    take_care(&node, &client, work);
+    let flight = Service::new(Arc::clone(&node), client.clone(), work.clone()).into_server();
     let plans = worker(&node, &client).into_worker_server();
     let serve = server
         .http2_keepalive_interval(Some(client.limits().silence / 2))

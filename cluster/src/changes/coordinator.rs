@@ -9,6 +9,8 @@ use futures::future::{join_all, try_join_all};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use swingdb_common::runtime::cancel::to_the_end;
+use tokio::task::JoinHandle;
 
 use crate::changes::{Begin, Next, Standing, Step, Stepped, Which};
 use crate::cluster::{Cluster, Place};
@@ -35,6 +37,14 @@ pub(crate) struct Transaction {
     number: u64,
     /// What its steps have of the session.
     carried: Mutex<Carried>,
+    /// What attends to it at each node: nodes drop the change when nobody does.
+    attending: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.attending.iter().for_each(JoinHandle::abort);
+    }
 }
 
 impl Transaction {
@@ -81,6 +91,11 @@ impl Transaction {
     ) -> Result<Self> {
         let number = standings.iter().map(|standing| standing.last).max().unwrap_or(0) + 1;
         let decider = cluster.places()[0].clone();
+        let coordinator = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+        let (carried, attending) = (Mutex::default(), Vec::new());
+        let mut open = Self { cluster: cluster.clone(), number, carried, attending };
+        // Before it is begun: a coordinator may be killed at any time.
+        open.attend(&coordinator)?;
         let begun = cluster.ask_all("begin", |nth, place| Begin {
             database: place.database.clone(),
             number,
@@ -88,8 +103,8 @@ impl Transaction {
             decider_database: decider.database.clone(),
             decides: nth == 0,
             joins: joining.contains(&nth),
+            coordinator: coordinator.clone(),
         });
-        let open = Self { cluster: cluster.clone(), number, carried: Mutex::default() };
         match begun {
             Ok(all) => {
                 let _: Vec<()> = all;
@@ -100,6 +115,19 @@ impl Transaction {
                 Err(error)
             }
         }
+    }
+
+    /// Attends to it, as this coordinator, until it is dropped.
+    fn attend(&mut self, coordinator: &str) -> Result<()> {
+        for Place { node, database } in self.cluster.places().to_vec() {
+            let (client, number) = (self.cluster.inner.client.clone(), self.number);
+            let coordinator = coordinator.to_string();
+            let attending = self.cluster.spawn(async move {
+                client.attend(&node, &database, number, &coordinator).await;
+            });
+            self.attending.push(attending?);
+        }
+        Ok(())
     }
 
     /// Lets the steps that follow have the session's limit of memory, and its time zone.
@@ -120,8 +148,9 @@ impl Transaction {
 
     /// Drops the change.
     pub(crate) fn abort(&self) {
-        // A node that is not reached drops the change when somebody recovers.
-        let _ = self.cluster.ask_each::<_, ()>("abort", |_, place| self.which(place));
+        // A node that is not reached drops the change by itself, or when somebody recovers.
+        let _ =
+            to_the_end(|| self.cluster.ask_each::<_, ()>("abort", |_, place| self.which(place)));
     }
 
     /// Makes the change visible on all nodes.
@@ -130,8 +159,11 @@ impl Transaction {
             self.abort();
             return Err(error);
         }
-        self.decide()?;
-        deliver(&self.cluster, self.number)
+        // Who breaks it off here would not know what has become of the change.
+        to_the_end(|| {
+            self.decide()?;
+            deliver(&self.cluster, self.number)
+        })
     }
 
     /// The first node commits: that is the decision.
@@ -143,7 +175,11 @@ impl Transaction {
             match done {
                 Ok(()) => return Ok(()),
                 // It answers. Once it has dropped the change, it has not committed it.
-                Err(error @ (Error::NodeFailed { .. } | Error::NodeVersion { .. })) => {
+                Err(
+                    error @ (Error::NodeFailed { .. }
+                    | Error::Statement { .. }
+                    | Error::NodeVersion { .. }),
+                ) => {
                     if self.cluster.ask::<_, ()>(place, "abort", self.which(place)).is_ok() {
                         self.abort();
                         return Err(error);

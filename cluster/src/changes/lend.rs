@@ -42,8 +42,13 @@ pub fn lend(sql: &str, is_alone: &dyn Fn(&str) -> bool) -> Result<Lending> {
         Some(Parsed::Sql(statement)) => statement,
         _ => return Ok(unchanged()),
     };
-    if !matches!(*statement, Statement::Update(_) | Statement::Delete(_)) {
-        return Ok(unchanged());
+    let limit = match statement.as_ref() {
+        Statement::Update(update) => &update.limit,
+        Statement::Delete(delete) => &delete.limit,
+        _ => return Ok(unchanged()),
+    };
+    if limit.is_some() {
+        return refused("LIMIT in UPDATE and DELETE, by which each node would choose rows");
     }
     let (queries, names) = (Vec::new(), BTreeMap::new());
     let mut walk = Walk { is_alone, queries, names, is_behind_target: false, failed: None };
@@ -242,5 +247,9 @@ mod tests {
             assert_eq!(lent(sql), (sql.to_string(), Vec::new()));
         }
         assert!(lend("DELETE FROM t WHERE (a", &|_| true).is_err());
+        // Each node would choose as many.
+        for sql in ["DELETE FROM t LIMIT 1", "UPDATE t SET a = 1 ORDER BY a LIMIT 2"] {
+            assert!(lend(sql, &|_| true).is_err(), "{sql}");
+        }
     }
 }

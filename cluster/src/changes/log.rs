@@ -16,7 +16,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::FileReader;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use parking_lot::Mutex;
-use swingdb::{Connection, Database, QueryResult, Value};
+use swingdb::{Connection, Database, InterruptHandle, Interruptible, QueryResult, Value};
 
 use crate::catalog::{self, Member};
 use crate::changes::{Begin, Logged, Next, Standing, Step, Stepped};
@@ -43,6 +43,8 @@ struct Writer {
     database: Database,
     log: PathBuf,
     open: Mutex<Option<Open>>,
+    /// The step that is carried out: the change's number, who has begun it, and what ends the step.
+    running: Mutex<Option<(u64, String, InterruptHandle)>>,
     /// The state before the last change, until all nodes have committed it.
     kept: Mutex<Option<Arc<Hold>>>,
 }
@@ -103,6 +105,7 @@ impl Changes {
                 database,
                 log,
                 open: Mutex::default(),
+                running: Mutex::default(),
                 kept: Mutex::default(),
             };
             writer.take_up()?;
@@ -138,6 +141,41 @@ impl Changes {
     /// Carries out a step; the number of rows that changed.
     pub fn step(&self, next: &Next, rows: Rows) -> Result<Stepped> {
         self.writer(&next.database)?.step(next, rows, &self.budgets)
+    }
+
+    /// Ends the step that a change carries out: nobody waits for it any more.
+    pub fn interrupt(&self, database: &str, number: u64) {
+        if let Some(writer) = self.writers.get(database) {
+            writer.interrupt(|running, _| running == number);
+        }
+    }
+
+    /// The state of a change that is open, as far as its steps have been carried out.
+    pub fn reading(&self, database: &str, number: u64) -> Result<Hold> {
+        let mut open = self.writer(database)?.open.lock();
+        let connection = opened(&mut open, number)?.connection.pinned();
+        connection.set_read_only("nodes serve snapshots");
+        Ok(Hold { connection, change: number })
+    }
+
+    /// Drops a change whose coordinator has gone, unless another node decides about it, which has
+    /// to be asked: that change is the answer.
+    pub fn abandon(&self, database: &str, number: u64, by: &str) -> Result<Option<Begin>> {
+        self.writer(database)?.abandon(number, by)
+    }
+
+    /// Whether a change is open that has begun so.
+    pub fn is_open(&self, begin: &Begin) -> bool {
+        let writer = self.writers.get(&begin.database);
+        writer.is_some_and(|writer| {
+            writer.open.lock().as_ref().is_some_and(|open| open.begin == *begin)
+        })
+    }
+
+    /// The changes that were prepared when the node ended, and are open again.
+    pub fn open_again(&self) -> Vec<Begin> {
+        let open = |writer: &Writer| writer.open.lock().as_ref().map(|open| open.begin.clone());
+        self.writers.values().filter_map(open).collect()
     }
 
     /// Makes sure that the change can be committed, whatever happens.
@@ -314,7 +352,21 @@ impl Writer {
         let logged = Logged { step: step.clone(), time_zone: next.time_zone.clone() };
         write(&self.log.join(format!("{}.json", open.steps)), &json(&logged)?)?;
         open.steps += 1;
-        carry_out(&open.connection, step, rows)
+        let work = Interruptible::default();
+        *self.running.lock() = Some((number, open.begin.coordinator.clone(), work.handle()));
+        let done = work.run(|| carry_out(&open.connection, step, rows));
+        *self.running.lock() = None;
+        done
+    }
+
+    /// Ends the step that is carried out, if it is of a change that is meant.
+    fn interrupt(&self, is_meant: impl FnOnce(u64, &str) -> bool) {
+        let running = self.running.lock();
+        if let Some((number, by, handle)) = running.as_ref()
+            && is_meant(*number, by)
+        {
+            handle.interrupt();
+        }
     }
 
     fn write_rows(&self, step: usize, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<()> {
@@ -371,18 +423,39 @@ impl Writer {
     }
 
     fn abort(&self, number: u64) -> Result<()> {
+        self.interrupt(|running, _| running == number);
         let mut place = self.open.lock();
         if catalog::has_change(&self.database.connect(), number)? {
             return Err(Error::Unsupported(format!("dropping change {number}: it is committed")));
         }
         if place.as_ref().is_some_and(|open| open.begin.number == number) {
-            // First the log: after a crash the change must not come back.
-            self.forget()?;
-            if let Some(open) = place.take() {
-                open.connection.rollback()?;
-            }
+            self.drop_open(&mut place)?;
         }
         Ok(())
+    }
+
+    fn drop_open(&self, place: &mut Option<Open>) -> Result<()> {
+        // First the log: after a crash the change must not come back.
+        self.forget()?;
+        match place.take() {
+            Some(open) => Ok(open.connection.rollback()?),
+            None => Ok(()),
+        }
+    }
+
+    fn abandon(&self, number: u64, by: &str) -> Result<Option<Begin>> {
+        self.interrupt(|running, coordinator| running == number && coordinator == by);
+        let mut place = self.open.lock();
+        let is_it = |open: &&Open| open.begin.number == number && open.begin.coordinator == by;
+        let Some(open) = place.as_ref().filter(is_it) else { return Ok(None) };
+        if open.is_prepared && !open.begin.decides {
+            return Ok(Some(open.begin.clone()));
+        }
+        if catalog::has_change(&self.database.connect(), number)? {
+            return Ok(None);
+        }
+        self.drop_open(&mut place)?;
+        Ok(None)
     }
 }
 

@@ -8,19 +8,24 @@
 //!    writes the change's number into the decider's table `swingdb_cluster.changes`. Then the other
 //!    nodes commit.
 //!
-//! Nobody else has to remember anything. A coordinator that dies before the decision leaves
-//! prepared nodes. [`Cluster::recover`](crate::Cluster::recover) asks the decider then: a number
-//! that its table lacks is not going to be there, since the decider drops the change first. A node
-//! that dies after it has prepared carries the change out again from its log when it starts.
+//! Nobody else has to remember anything. A coordinator attends to its change by a stream from each
+//! node. When that ends before the decision, the coordinator has gone: the decider drops the
+//! change, as do nodes that have not prepared it. Those that have ask the decider
+//! ([`orphans`](crate::node::orphans)): a number that its table lacks, and that it does not have
+//! open, is not going to be there. [`Cluster::recover`](crate::Cluster::recover) does the same at
+//! once. A node that dies after it has prepared carries the change out again from its log when it
+//! starts.
 //!
 //! Until all nodes have committed, each keeps the state before the change, and a session that finds
 //! nodes of different changes asks for the older of the two.
 
+pub(crate) mod altered;
 pub(crate) mod assigned;
 pub mod coordinator;
 pub mod lend;
 pub mod log;
 pub mod merge;
+pub(crate) mod moved;
 pub(crate) mod narrow;
 pub mod resize;
 pub mod statement;
@@ -101,6 +106,9 @@ pub struct Begin {
     /// Whether the node comes to the cluster by this change: it has not seen those before.
     #[serde(default)]
     pub joins: bool,
+    /// Who has begun it, and attends to it; empty: nobody does.
+    #[serde(default)]
+    pub coordinator: String,
 }
 
 /// A step of a change.

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use swingdb::cutter::words;
+use swingdb::cutter::{first_words, words};
 use swingdb::field_type;
 
 use crate::catalog::Member;
@@ -22,6 +22,7 @@ use crate::cut::Cut;
 use crate::error::{Error, Result, refused};
 use crate::names::quoted;
 use crate::session::{Known, Session};
+use crate::wire::Shows;
 
 /// The nodes of both lists, by their numbers in a list of all.
 struct Nodes {
@@ -132,7 +133,7 @@ impl Cluster {
             let Place { node, database } = nodes.all[*nth].clone();
             let (client, asked) = (self.inner.client.clone(), node.clone());
             let held = self.wait(async move {
-                let kept = client.hold(0, &asked, &database, None).await;
+                let kept = client.hold(0, &asked, &database, Shows::Newest).await;
                 kept.map(|kept| Arc::clone(&kept.contents))
             })?;
             let is_member = held.place.is_some_and(|member| member.shards > 0);
@@ -162,6 +163,12 @@ impl Transaction {
         for definition in &definitions {
             self.step_at(&nodes.joining, &statement(definition))?;
         }
+        let script = state.holds.first().map_or(&[][..], |kept| &kept.contents.script[..]);
+        let is_comment =
+            |text: &&String| first_words(text, 1).first().is_some_and(|w| w == "comment");
+        for comment in script.iter().filter(is_comment) {
+            self.step_at(&nodes.joining, &statement(comment))?;
+        }
         let members = nodes.all.iter().map(|place| {
             let place = new.places().iter().position(|one| one == place);
             Step::Member(place.map_or_else(Member::default, |nth| new.member(nth)))
@@ -180,6 +187,9 @@ impl Transaction {
     ) -> Result<()> {
         let made = self.definition(table)?;
         self.step_at(&nodes.joining, &statement(&made))?;
+        for index in self.indexes(table)? {
+            self.step_at(&nodes.joining, &statement(&index))?;
+        }
         let cut = new_cut(session, table, known, nodes.new.len())?;
         let said = serde_json::to_string(&cut).map_err(|e| Error::Unsupported(e.to_string()))?;
         let name = table.to_string();
@@ -212,6 +222,14 @@ impl Transaction {
             table: table.to_string(),
             message: "the first node does not say how it was made".to_string(),
         })
+    }
+
+    /// The statements that make the indexes of a table.
+    fn indexes(&self, table: &str) -> Result<Vec<String>> {
+        let name = table.replace('\'', "''");
+        self.told(&format!(
+            "SELECT sql FROM duckdb_indexes() WHERE schema_name = 'main' AND table_name = '{name}'"
+        ))
     }
 
     /// Sends the rows of a table to nodes; `targets` are those that its cut deals them out to.

@@ -72,6 +72,31 @@ pub enum Change {
         /// The statement.
         sql: String,
     },
+    /// Rows of a file become rows of a table.
+    Copy {
+        /// The table.
+        table: String,
+        /// Its columns in the order of the file's; none: all.
+        columns: Vec<String>,
+        /// The statement from FROM.
+        from: String,
+    },
+    /// Columns, names or keys of a table become others.
+    Alter {
+        /// The table.
+        table: String,
+        /// The statement.
+        sql: String,
+    },
+    /// A table gets an index.
+    Index {
+        /// The table.
+        table: String,
+        /// The statement.
+        sql: String,
+        /// The columns of a unique one; none: equal values may be several.
+        unique: Vec<String>,
+    },
     /// A statement about definitions, the same on all nodes.
     Define {
         /// The statement.
@@ -81,7 +106,7 @@ pub enum Change {
 
 /// What would be another value at each node: functions that are another one each time, and names
 /// that mean something at the session alone, or at one database.
-pub(crate) const VOLATILE: [&str; 20] = [
+pub(crate) const VOLATILE: [&str; 27] = [
     "random",
     "rand",
     "setseed",
@@ -101,7 +126,14 @@ pub(crate) const VOLATILE: [&str; 20] = [
     "localtime",
     "nextval",
     "currval",
+    "setval",
     "get_current_timestamp",
+    "transaction_timestamp",
+    "get_current_time",
+    "ago",
+    "age",
+    "current_database",
+    "current_catalog",
 ];
 
 /// Those of them that need no arguments.
@@ -109,6 +141,7 @@ const WITHOUT_ARGUMENTS: [&str; 6] =
     ["rowid", "current_timestamp", "current_date", "current_time", "localtimestamp", "localtime"];
 
 /// Walks the words of a statement.
+#[derive(Clone)]
 struct Reader<'a> {
     sql: &'a str,
     words: Vec<Piece<'a>>,
@@ -204,6 +237,29 @@ impl<'a> Reader<'a> {
         (self.sql[start..stop].trim_end().to_string(), words)
     }
 
+    /// Where an INSERT begins behind something else.
+    fn inserts(&self) -> Option<usize> {
+        let kinds = ["into", "or"].map(|next| self.outermost("insert", next));
+        kinds.into_iter().flatten().min()
+    }
+
+    /// Names in parentheses, if they come next.
+    fn names(&mut self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        if !self.take("(") {
+            return Ok(names);
+        }
+        loop {
+            names.push(self.name()?);
+            if self.take(")") {
+                return Ok(names);
+            }
+            if !self.take(",") {
+                return refused("this list of columns");
+            }
+        }
+    }
+
     fn has(&self, word: &str) -> bool {
         let rest = self.words.iter().skip(self.at);
         rest.filter(|next| next.kind == Kind::Word).any(|next| next.text.eq_ignore_ascii_case(word))
@@ -215,9 +271,10 @@ impl<'a> Reader<'a> {
         let found = rest.iter().enumerate().find(|(at, word)| {
             let is = |name: &&str| word.text.eq_ignore_ascii_case(name);
             word.kind == Kind::Word
-                && (WITHOUT_ARGUMENTS.iter().any(|name| is(name))
-                    || VOLATILE.iter().any(|name| is(name))
-                        && rest.get(at + 1).is_some_and(|next| next.text == "("))
+                && (WITHOUT_ARGUMENTS.iter().any(&is)
+                    || VOLATILE.iter().any(&is)
+                        && rest.get(at + 1).is_some_and(|next| next.text == "(")
+                        && !(is(&"age") && has_two_values(rest, at + 1)))
         });
         match found {
             Some((_, word)) => refused(format!("{what} with {}", word.text.to_uppercase())),
@@ -234,23 +291,6 @@ impl<'a> Reader<'a> {
 }
 
 impl Change {
-    /// The table that it changes.
-    pub fn table(&self) -> Option<&str> {
-        match self {
-            Self::Insert { table, .. }
-            | Self::Create { table, .. }
-            | Self::Rows { table, .. }
-            | Self::Drop { table, .. } => Some(table),
-            Self::Merge(merge) => Some(&merge.table),
-            Self::Define { .. } => None,
-        }
-    }
-
-    /// Whether it makes or drops its table.
-    pub fn defines_table(&self) -> bool {
-        matches!(self, Self::Create { .. } | Self::Drop { .. })
-    }
-
     /// The change that a statement makes; `None` of one that only reads, or changes the session.
     pub fn of(sql: &str, cut: &Cut) -> Result<Option<Self>> {
         let mut reader = Reader::of(sql);
@@ -263,15 +303,33 @@ impl Change {
             "drop" => drop_table(reader),
             "alter" => alter(reader).map(Some),
             "copy" if !reader.is("(") => copy(reader),
+            "with" if reader.inserts().is_some() => with_insert(reader).map(Some),
             "merge" => merge(reader).map(Some),
-            "savepoint" | "import" | "export" | "checkpoint" | "comment" | "attach" | "detach"
-            | "load" | "vacuum" | "clone" => refused(first.to_uppercase()),
-            "with" if ["insert", "update", "delete"].iter().any(|word| reader.has(word)) => {
-                refused("WITH before INSERT, UPDATE or DELETE")
+            "comment" => Ok(Some(Self::Define { sql: sql.to_string() })),
+            "savepoint" | "import" | "export" | "checkpoint" | "attach" | "detach" | "load"
+            | "vacuum" | "clone" => refused(first.to_uppercase()),
+            "with"
+                if ["update", "delete"].iter().any(|word| reader.outermost(word, "").is_some()) =>
+            {
+                refused("WITH before UPDATE or DELETE")
             }
             _ => Ok(None),
         }
     }
+}
+
+/// Whether a call has two values in its parentheses: `age` of two moments is always the same.
+fn has_two_values(words: &[Piece<'_>], open: usize) -> bool {
+    let mut depth = 0;
+    let commas = words[open..].iter().map_while(|word| {
+        match word.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth -= 1,
+            _ => {}
+        }
+        (depth > 0).then_some(depth == 1 && word.text == ",")
+    });
+    commas.filter(|is_comma| *is_comma).count() == 1
 }
 
 /// The table that a statement changes or drops, where it may be a temporary one: its schema, which
@@ -323,17 +381,8 @@ fn insert(mut reader: Reader<'_>) -> Result<Change> {
         .words
         .get(reader.at + 1)
         .is_some_and(|next| starts.iter().any(|start| next.text.eq_ignore_ascii_case(start)));
-    if reader.is("(") && !is_query {
-        reader.at += 1;
-        loop {
-            columns.push(reader.name()?);
-            if reader.take(")") {
-                break;
-            }
-            if !reader.take(",") {
-                return refused("this list of columns");
-            }
-        }
+    if !is_query {
+        columns = reader.names()?;
     }
     if !starts.iter().any(|start| reader.is(start)) {
         return refused(format!("INSERT INTO {table} {}", reader.rest()));
@@ -362,6 +411,23 @@ fn insert(mut reader: Reader<'_>) -> Result<Change> {
         None => String::new(),
     };
     Ok(Change::Insert { table, columns, query, or, conflict, keys, returning })
+}
+
+/// `WITH ... INSERT INTO t SELECT ...`: the WITH is the query's.
+fn with_insert(reader: Reader<'_>) -> Result<Change> {
+    let Some(at) = reader.inserts() else { return refused("this form of WITH") };
+    let (with, _) = Reader { at: 0, ..reader.clone() }.until(Some(at));
+    let rest = Reader { at, ..reader }.rest();
+    let mut change = insert(Reader { at: 1, ..Reader::of(rest) })?;
+    if let Change::Insert { query, .. } = &mut change {
+        let first = words(query).next().map_or("", |word| word.text).to_lowercase();
+        *query = match first.as_str() {
+            "values" => return refused("WITH before INSERT INTO ... VALUES"),
+            "with" => format!("{with} SELECT * FROM ({query})"),
+            _ => format!("{with} {query}"),
+        };
+    }
+    Ok(change)
 }
 
 fn merge(mut reader: Reader<'_>) -> Result<Change> {
@@ -411,10 +477,8 @@ fn rows(mut reader: Reader<'_>, kind: &str) -> Result<Change> {
     let mut assigned = Vec::new();
     if kind == "update" {
         assigned = assignments(&reader.words[reader.at..])?;
-        let is_list =
-            |pair: &[Piece<'_>]| pair[0].text.eq_ignore_ascii_case("set") && pair[1].text == "(";
-        if assigned.is_empty() || reader.words.windows(2).any(is_list) {
-            return refused("UPDATE with a list of columns");
+        if assigned.is_empty() {
+            return refused("UPDATE without an assignment");
         }
     }
     let behind = reader.sql.len() - reader.rest().len();
@@ -434,7 +498,11 @@ fn create(mut reader: Reader<'_>, cut: &Cut) -> Result<Option<Change>> {
         }
         return Ok(Some(Change::Define { sql: reader.sql.to_string() }));
     }
-    if !reader.take("table") {
+    let is_unique = reader.take("unique");
+    if reader.take("index") {
+        return index(reader, is_unique).map(Some);
+    }
+    if is_unique || !reader.take("table") {
         return refused(format!("CREATE {}", reader.rest().split(' ').next().unwrap_or("")));
     }
     let unless_there = reader.take_all(&["if", "not", "exists"]);
@@ -477,7 +545,7 @@ fn names_of_columns(words: &[Piece<'_>]) -> Result<String> {
 
 fn drop_table(mut reader: Reader<'_>) -> Result<Option<Change>> {
     let sql = reader.sql.to_string();
-    if ["view", "macro", "function", "type"].iter().any(|kind| reader.is(kind)) {
+    if ["view", "macro", "function", "type", "index"].iter().any(|kind| reader.is(kind)) {
         return Ok(Some(Change::Define { sql }));
     }
     if !reader.take("table") {
@@ -495,21 +563,34 @@ fn alter(mut reader: Reader<'_>) -> Result<Change> {
     if !reader.take("table") {
         return refused(format!("ALTER {}", reader.rest().split(' ').next().unwrap_or("")));
     }
-    reader.table()?;
-    if !reader.is("add") {
-        return refused("ALTER TABLE, except ADD COLUMN");
-    }
-    reader.refuse(&["select", "references", "primary", "unique", "foreign"], "ALTER TABLE")?;
+    reader.take_all(&["if", "exists"]);
+    let table = reader.table()?;
+    reader.refuse(&["select", "references", "foreign", "generated", "nextval"], "ALTER TABLE")?;
     reader.refuse_volatile("ALTER TABLE")?;
-    Ok(Change::Define { sql: reader.sql.to_string() })
+    Ok(Change::Alter { table, sql: reader.sql.to_string() })
+}
+
+/// CREATE INDEX: each node has one of its own rows.
+fn index(mut reader: Reader<'_>, is_unique: bool) -> Result<Change> {
+    let sql = reader.sql.to_string();
+    let Some(on) = reader.outermost("on", "") else { return refused("CREATE INDEX without ON") };
+    reader.at = on + 1;
+    let table = reader.table()?;
+    if reader.take("using") {
+        reader.name()?;
+    }
+    let unique = if is_unique { reader.names()? } else { Vec::new() };
+    Ok(Change::Index { table, sql, unique })
 }
 
 /// COPY t FROM 'file': the coordinator reads the file, and deals its rows out.
 fn copy(mut reader: Reader<'_>) -> Result<Option<Change>> {
     let table = reader.table()?;
+    let columns = reader.names()?;
     if reader.is("to") {
         return Ok(None);
     }
+    let from = reader.rest().to_string();
     if !reader.take("from") {
         return refused("this form of COPY");
     }
@@ -517,12 +598,11 @@ fn copy(mut reader: Reader<'_>) -> Result<Option<Change>> {
     let Some(file) = file else { return refused("COPY from something else than a file") };
     let query = format!("SELECT * FROM {}", file.text);
     reader.at += 1;
-    if !reader.rest().is_empty() {
-        return refused("options of COPY; write INSERT INTO t SELECT ... FROM read_csv(...)");
+    if !reader.rest().is_empty() || !columns.is_empty() {
+        return Ok(Some(Change::Copy { table, columns, from }));
     }
     let (or, conflict, returning) = (String::new(), String::new(), String::new());
-    let (columns, keys) = (Vec::new(), Vec::new());
-    Ok(Some(Change::Insert { table, columns, query, or, conflict, keys, returning }))
+    Ok(Some(Change::Insert { table, columns, query, or, conflict, keys: Vec::new(), returning }))
 }
 
 #[cfg(test)]
@@ -553,7 +633,6 @@ mod tests {
         for sql in [
             "DELETE FROM t WHERE a IN (SELECT b FROM u WHERE c > random())",
             "UPDATE t SET a = random()",
-            "UPDATE t SET (a, b) = (1, 2)",
             "DELETE FROM t RETURNING (SELECT max(a) FROM u)",
             "INSERT INTO t VALUES (1) ON CONFLICT DO UPDATE SET a = random()",
             "UPDATE t SET a = current_timestamp",
@@ -564,11 +643,19 @@ mod tests {
             "DELETE FROM t WHERE rowid = 0",
             "CREATE TYPE x AS ENUM (SELECT s FROM t)",
             "UPDATE t SET a = getvariable('x')",
+            "DELETE FROM t WHERE a < transaction_timestamp()",
+            "UPDATE t SET a = age(greatest(b, c))",
+            "UPDATE t SET a = ago(b)",
             "INSERT INTO t VALUES (1) RETURNING rowid",
-            "WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x",
+            "WITH x AS (SELECT 1) DELETE FROM t WHERE a IN (FROM x)",
+            "WITH x AS (SELECT 1) INSERT INTO t VALUES (1)",
+            "CREATE SCHEMA s",
+            "CREATE UNIQUE INDEX i ON t (a + 1)",
+            "ALTER TABLE t ALTER COLUMN a SET DEFAULT random()",
         ] {
             assert!(matches!(read(sql), Err(Error::Unsupported(_))), "{sql}");
         }
+        assert!(read("UPDATE t SET a = age(greatest(b, c), d)").is_ok());
         let change = read("UPDATE t SET a = 1, b = 'random' WHERE c = 2").unwrap();
         let Some(Change::Rows { assigned, .. }) = change else { panic!("{change:?}") };
         assert_eq!(assigned, ["a", "b"]);
@@ -592,6 +679,18 @@ mod tests {
     }
 
     #[test]
+    fn all_functions_that_are_another_value_each_time_are_known() {
+        let one = swingdb::Database::private().unwrap().connect();
+        let sql = "SELECT DISTINCT function_name FROM duckdb_functions() \
+                   WHERE stability <> 'CONSISTENT' AND function_name <> 'error'";
+        let batches = one.query(sql).unwrap().collect().unwrap();
+        let names = crate::catalog::texts(&batches, 0).unwrap();
+        assert!(names.len() > 10, "{names:?}");
+        let unknown = names.iter().filter(|name| !VOLATILE.contains(&name.as_str()));
+        assert_eq!(unknown.collect::<Vec<_>>(), Vec::<&String>::new());
+    }
+
+    #[test]
     fn tables_of_queries_are_made_of_rows_of_the_cluster() {
         for (sql, wanted) in [
             ("CREATE TABLE t AS VALUES (1)", "VALUES (1)"),
@@ -608,6 +707,42 @@ mod tests {
         // Columns and types may be called as functions are.
         let made = read("CREATE TABLE t (a INTEGER, b DECIMAL(4, 2), u UUID, today DATE)").unwrap();
         assert!(matches!(made, Some(Change::Create { sql: Some(_), query: None, .. })));
+    }
+
+    #[test]
+    fn a_with_before_an_insert_is_its_querys() {
+        for (sql, wanted) in [
+            ("WITH x AS (SELECT 1) INSERT INTO t FROM x", "WITH x AS (SELECT 1) FROM x"),
+            (
+                "WITH RECURSIVE x AS (SELECT 1) INSERT OR IGNORE INTO t (a) WITH y AS (FROM x) \
+                 FROM y",
+                "WITH RECURSIVE x AS (SELECT 1) SELECT * FROM (WITH y AS (FROM x) FROM y)",
+            ),
+        ] {
+            let Ok(Some(Change::Insert { table, query, .. })) = read(sql) else { panic!("{sql}") };
+            assert_eq!((table.as_str(), query.as_str()), ("t", wanted), "{sql}");
+        }
+        let select = read("WITH x AS (SELECT 1 AS insert) SELECT insert FROM x").unwrap();
+        assert_eq!(select, None);
+    }
+
+    #[test]
+    fn files_have_options_and_indexes_have_columns() {
+        let copied = read("COPY t (a, \"b\") FROM 'x.csv' (HEADER, DELIMITER ';')").unwrap();
+        let texts = |all: &[&str]| all.iter().map(|text| text.to_string()).collect::<Vec<_>>();
+        let from = "FROM 'x.csv' (HEADER, DELIMITER ';')".to_string();
+        let (table, columns) = ("t".to_string(), texts(&["a", "b"]));
+        assert_eq!(copied, Some(Change::Copy { table, columns, from }));
+        for (sql, columns) in [
+            ("CREATE INDEX i ON main.t (a)", &[][..]),
+            ("CREATE INDEX IF NOT EXISTS i ON t (lower(a))", &[]),
+            ("CREATE UNIQUE INDEX i ON t (k, \"a b\")", &["k", "a b"]),
+        ] {
+            let Ok(Some(Change::Index { table, unique, .. })) = read(sql) else { panic!("{sql}") };
+            assert_eq!((table.as_str(), unique), ("t", texts(columns)), "{sql}");
+        }
+        let dropped = read("DROP INDEX IF EXISTS i").unwrap();
+        assert!(matches!(dropped, Some(Change::Define { .. })), "{dropped:?}");
     }
 
     #[test]

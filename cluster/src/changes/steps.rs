@@ -7,10 +7,13 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
 use swingdb::cutter::{Kind, first_words, words};
 use swingdb::{ScalarValue, Value, field_type};
+use swingdb_common::runtime::cancel::go_on;
 
+use crate::changes::altered::Altered;
 use crate::changes::coordinator::Transaction;
 use crate::changes::lend::lend;
 use crate::changes::merge::{Merge, SOURCE};
+use crate::changes::moved::Moved;
 use crate::changes::narrow::places_of_rows;
 use crate::changes::statement::{Change, VOLATILE};
 use crate::changes::{Step, Stepped};
@@ -126,18 +129,20 @@ fn known(session: &Session, table: &str) -> Result<(String, Known)> {
 /// Refuses what would put rows on nodes where nobody looks for them.
 fn check(session: &Session, change: &Change) -> Result<()> {
     match change {
-        Change::Rows { table, sql, assigned, .. } => {
-            let (_, known) = known(session, table)?;
-            check_macros(session, sql)?;
-            check_assigned(table, &known, assigned)
-        }
+        Change::Rows { sql, .. } => check_macros(session, sql),
         Change::Insert { table, or, conflict, keys, .. } => {
             if or.is_empty() && conflict.is_empty() {
                 return Ok(());
             }
             let (_, known) = known(session, table)?;
             check_macros(session, conflict)?;
-            check_assigned(table, &known, keys)
+            match is_cut_assigned(&known, keys) {
+                true => refused(format!(
+                    "ON CONFLICT DO UPDATE of the column by which {table} is cut: rows would have \
+                     to move"
+                )),
+                false => Ok(()),
+            }
         }
         Change::Create { table, replace: false, unless_there: false, .. } => {
             match known(session, table) {
@@ -152,13 +157,9 @@ fn check(session: &Session, change: &Change) -> Result<()> {
     }
 }
 
-fn check_assigned(table: &str, known: &Known, assigned: &[String]) -> Result<()> {
-    match known.cut.column() {
-        Some(column) if assigned.iter().any(|name| is_same(name, column)) => {
-            refused(format!("UPDATE of {column}, by which {table} is cut: rows would have to move"))
-        }
-        _ => Ok(()),
-    }
+/// Whether the column by which a table is cut gets other values.
+fn is_cut_assigned(known: &Known, assigned: &[String]) -> bool {
+    known.cut.column().is_some_and(|column| assigned.iter().any(|name| is_same(name, column)))
 }
 
 /// A node finds a conflict among its own rows only: so all rows with equal keys have to be there.
@@ -243,8 +244,24 @@ impl Transaction {
                 self.step(&statement(sql))?;
                 Ok(Changed::default())
             }
-            Change::Rows { table, sql, behind, .. } => {
-                let (_, known) = known(session, table)?;
+            Change::Alter { table, sql } => self.alter(session, table, sql),
+            Change::Index { table, sql, unique } => self.index(session, table, sql, unique),
+            Change::Copy { table, columns, from } => {
+                let (name, known) = known(session, table)?;
+                let wanted = wanted(&name, &known, columns)?;
+                let make = |table: &str| format!("COPY {table} {from}");
+                let rows = stored(session, &wanted, make, &[])?;
+                let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
+                let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+                let (or, behind) = (String::new(), String::new());
+                let step = Step::Rows { table: name, columns, or, behind };
+                self.deal_out_to_all(session, &known, &step, schema, rows)
+            }
+            Change::Rows { table, sql, assigned, behind, .. } => {
+                let (name, known) = known(session, table)?;
+                if is_cut_assigned(&known, assigned) {
+                    return self.moved(session, (&name, &known), sql, parameters);
+                }
                 self.rows(session, (table, &known), (sql, *behind), parameters)
             }
             Change::Insert { table, columns, query, or, conflict, returning, .. } => {
@@ -277,6 +294,54 @@ impl Transaction {
                 self.create(session, (table, sql.as_deref()), rows, cut, *replace)
             }
         }
+    }
+
+    /// ALTER TABLE: the same at each node, and the cut follows the names.
+    fn alter(&self, session: &Session, table: &str, sql: &str) -> Result<Changed> {
+        let Ok((name, known)) = known(session, table) else {
+            // The nodes say that there is none, or need not.
+            self.step(&statement(sql))?;
+            return Ok(Changed::default());
+        };
+        let altered = Altered::of(sql, &name, &known.cut)?;
+        self.step(&statement(sql))?;
+        if altered.table != name {
+            self.step(&Step::Cut { table: name.clone(), cut: None })?;
+        }
+        if altered.table != name || altered.cut != known.cut {
+            let said = serde_json::to_string(&altered.cut);
+            let said = said.map_err(|error| Error::Unsupported(error.to_string()))?;
+            self.step(&Step::Cut { table: altered.table.clone(), cut: Some(said) })?;
+        }
+        if altered.has_new_key {
+            self.check_keys(&altered.table, &altered.cut)?;
+        }
+        Ok(Changed::default())
+    }
+
+    /// CREATE INDEX: each node has one of its own rows. A unique one needs the column of the cut.
+    fn index(
+        &self,
+        session: &Session,
+        table: &str,
+        sql: &str,
+        unique: &[String],
+    ) -> Result<Changed> {
+        let (name, known) = known(session, table)?;
+        let column = known.cut.column();
+        let is_whole = unique.is_empty()
+            || known.cut == Cut::Replicated
+            || self.cluster.shards() == 1
+            || column.is_some_and(|column| unique.iter().any(|one| is_same(one, column)));
+        if !is_whole {
+            return refused(format!(
+                "UNIQUE ({}) of table {name}: each node checks its own rows only. Cut the table \
+                 by a column of the index, as hash:COLUMN, or replicate it",
+                unique.join(", ")
+            ));
+        }
+        self.step(&statement(sql))?;
+        Ok(Changed::default())
     }
 
     /// Whether a table has unique columns besides its primary key.
@@ -342,6 +407,36 @@ impl Transaction {
             self.step_at(&nodes, &Step::TakeBack { names })?;
         }
         Ok(changed)
+    }
+
+    /// UPDATE of the column of the cut: old rows go, and new ones are dealt out.
+    fn moved(
+        &self,
+        session: &Session,
+        (table, known): (&str, &Known),
+        sql: &str,
+        parameters: &[Value],
+    ) -> Result<Changed> {
+        if !parameters.is_empty() {
+            return refused("parameters of an UPDATE that moves rows to other nodes");
+        }
+        let Moved { query, delete, returning } = Moved::of(sql, known)?;
+        let wanted = wanted(table, known, &[])?;
+        let rows = session.query(&inserted(&wanted, &query))?;
+        let behind = delete.find(" WHERE ").unwrap_or(delete.len());
+        let deleted = self.rows(session, (table, known), (&delete, behind), &[])?;
+        let schema = rows.schema().unwrap_or_else(|| Arc::clone(&known.schema));
+        let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let step =
+            Step::Rows { table: table.to_string(), columns, or: String::new(), behind: returning };
+        let added = self.deal_out_to_all(session, known, &step, schema, rows)?;
+        match deleted.rows == added.rows {
+            true => Ok(added),
+            false => refused(format!(
+                "an UPDATE that finds {} rows at the nodes, and {} at the coordinator",
+                deleted.rows, added.rows
+            )),
+        }
     }
 
     /// MERGE: each node merges the rows of the source that can match its own.
@@ -528,6 +623,7 @@ impl Transaction {
         let mut count = 0;
         for batch in rows {
             let batch = batch?;
+            go_on()?;
             // Rows that may be anywhere go to the node with the fewest.
             let fewest = held.iter().enumerate().min_by_key(|(_, rows)| **rows);
             let Some((first, _)) = fewest else { return Ok(changed) };
@@ -602,12 +698,22 @@ fn listed(
     {
         return refused("DEFAULT among the values of an INSERT".to_string());
     }
+    stored(session, wanted, |table| format!("INSERT INTO {table} {query}"), parameters)
+}
+
+/// The rows that a statement stores into a table of the session's own, which has these columns.
+fn stored(
+    session: &Session,
+    wanted: &[FieldRef],
+    statement: impl FnOnce(&str) -> String,
+    parameters: &[Value],
+) -> Result<Rows> {
     let columns = wanted.iter().map(|field| quoted(field.name()) + " " + &field_type(field));
     let columns = columns.collect::<Vec<_>>().join(", ");
     let (own, table) = (session.connection(), format!("temp.{VALUES}"));
     own.query(&format!("CREATE OR REPLACE TEMP TABLE {VALUES} ({columns})"))?;
     let rows = own
-        .execute(&format!("INSERT INTO {table} {query}"), parameters)
+        .execute(&statement(&table), parameters)
         .and_then(|_| own.query(&format!("SELECT * FROM {table}")))
         .and_then(|rows| Ok((rows.schema(), rows.collect()?)));
     own.query(&format!("DROP TABLE {table}"))?;

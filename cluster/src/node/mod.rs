@@ -7,10 +7,11 @@
 pub mod aside;
 pub mod budget;
 pub mod options;
+pub mod orphans;
 pub mod service;
 pub mod worker;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +24,7 @@ use crate::catalog;
 use crate::changes::log::Changes;
 use crate::error::{Error, Result};
 use crate::node::budget::Budgets;
-use crate::wire::{self, Contents, Held, HeldTable, schema_bytes, statistics_bytes};
+use crate::wire::{self, Contents, Held, HeldTable, Shows, schema_bytes, statistics_bytes};
 
 /// The state of a node's process.
 pub struct Node {
@@ -35,6 +36,8 @@ pub struct Node {
     next: AtomicU64,
     /// The newest states of the databases that it owns.
     current: Mutex<HashMap<String, Current>>,
+    /// Coordinators that attend to their changes.
+    pub attending: Mutex<HashSet<String>>,
     /// The databases that this node writes, and what is prepared in them.
     pub changes: Changes,
     /// The limits of memory of sessions.
@@ -75,8 +78,8 @@ impl Node {
         let (holds, next) = (Mutex::default(), AtomicU64::new(1));
         let budgets = Arc::new(Budgets::default());
         let changes = Changes::open(home.as_deref(), writes, Arc::clone(&budgets))?;
-        let current = Mutex::default();
-        Ok(Self { process, home, token, holds, next, current, changes, budgets })
+        let (current, attending) = (Mutex::default(), Mutex::default());
+        Ok(Self { process, home, token, holds, next, current, attending, changes, budgets })
     }
 
     /// The secret that this node asks for, and shows to other nodes.
@@ -84,17 +87,18 @@ impl Node {
         self.token.as_deref()
     }
 
-    /// Takes a snapshot of a database; of the state after `change` where that is asked for. What is
-    /// in it is not said again where `known` is this process and the snapshot's epoch.
+    /// Takes a snapshot of a database, which shows a certain state. What is in it is not said again
+    /// where `known` is this process and the snapshot's epoch.
     pub fn hold(
         self: &Arc<Self>,
         database: &str,
-        change: Option<u64>,
+        shows: Shows,
         known: Option<(String, u64)>,
     ) -> Result<(HoldGuard, Held)> {
-        let (hold, contents) = match change {
-            None => self.current(database)?,
-            Some(change) => {
+        let (hold, contents) = match shows {
+            Shows::Newest => self.current(database)?,
+            Shows::Open(number) => (Arc::new(self.changes.reading(database, number)?), None),
+            Shows::After(change) => {
                 let kept = self.changes.kept(database, change);
                 let (hold, contents) = match kept {
                     Some(kept) => (kept, None),
@@ -117,6 +121,7 @@ impl Node {
         // Only of a database that it owns this node knows that an epoch means one state.
         let is_known = known
             .is_some_and(|(process, known)| process == self.process && known == epoch)
+            && !matches!(shows, Shows::Open(_))
             && self.changes.epoch(database).is_some();
         let contents = match (is_known, contents) {
             (true, _) => None,
@@ -198,7 +203,8 @@ fn contents_of(hold: &Hold) -> Result<Contents> {
         });
     }
     let place = catalog::member(connection)?;
-    Ok(Contents { place, tables, definitions: catalog::definitions(connection)? })
+    let (definitions, script) = catalog::definitions(connection)?;
+    Ok(Contents { place, tables, definitions, script })
 }
 
 impl Hold {

@@ -23,10 +23,12 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Code, Request, Response, Status, Streaming};
 
+use crate::changes::log::Rows;
 use crate::changes::{Begin, Next, Which};
-use crate::client::{MAX_MESSAGE_BYTES, VERSION_HEADER};
+use crate::client::{CLASS_HEADER, Client, MAX_MESSAGE_BYTES, VERSION_HEADER};
 use crate::error::{Error, Result};
-use crate::node::{HoldGuard, Node, check_version};
+use crate::node::orphans::{Attended, await_attention};
+use crate::node::{Node, check_version};
 use crate::scan::plan_at;
 use crate::wire::{Ask, Scan, TOKEN_HEADER};
 
@@ -38,8 +40,25 @@ const QUEUE: usize = 4;
 /// See the [module documentation](self).
 pub struct Service {
     node: Arc<Node>,
+    /// How other nodes are reached.
+    client: Client,
     /// The threads that read tables.
     work: Handle,
+}
+
+/// A step that somebody waits for; without anybody, it ends.
+struct Awaited {
+    node: Arc<Node>,
+    /// The database and the number of the change; `None`: the step has ended.
+    running: Option<(String, u64)>,
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        if let Some((database, number)) = &self.running {
+            self.node.changes.interrupt(database, *number);
+        }
+    }
 }
 
 /// Lets nobody in who does not know the secret.
@@ -59,8 +78,22 @@ impl Interceptor for AskToken {
 
 impl Service {
     /// What answers for a node; `work` reads the tables.
-    pub fn new(node: Arc<Node>, work: Handle) -> Self {
-        Self { node, work }
+    pub fn new(node: Arc<Node>, client: Client, work: Handle) -> Self {
+        Self { node, client, work }
+    }
+
+    fn attended(&self, database: String, number: u64, coordinator: String) -> Attended {
+        let (node, client) = (Arc::clone(&self.node), self.client.clone());
+        Attended { node, client, work: self.work.clone(), database, number, coordinator }
+    }
+
+    /// Carries a step out, as long as somebody waits for it.
+    async fn step(&self, next: Next, rows: Rows) -> Result<Vec<u8>, Status> {
+        let running = Some((next.database.clone(), next.number));
+        let mut awaited = Awaited { node: Arc::clone(&self.node), running };
+        let done = self.aside(move |node| node.changes.step(&next, rows)).await;
+        awaited.running = None;
+        answer(&done?)
     }
 
     /// The server of this service.
@@ -100,7 +133,7 @@ impl Service {
                     next = data.next() => next,
                 };
                 let Some(next) = next else { return };
-                let next = next.map_err(|error| Status::internal(cause(error)));
+                let next = next.map_err(|error| failed(&error));
                 if sender.send(next).await.is_err() {
                     return;
                 }
@@ -119,7 +152,22 @@ fn cause(error: FlightError) -> String {
 }
 
 fn status(error: &Error) -> Status {
-    Status::failed_precondition(error.to_string())
+    let mut status = Status::failed_precondition(error.to_string());
+    if let Some(class) = error.class_of_statement() {
+        status.metadata_mut().insert(CLASS_HEADER, MetadataValue::from_static(class));
+    }
+    status
+}
+
+/// The error in the middle of a result.
+fn failed(error: &FlightError) -> Status {
+    match error {
+        FlightError::ExternalError(outside) => match outside.downcast_ref::<Error>() {
+            Some(error) => status(error),
+            None => Status::internal(outside.to_string()),
+        },
+        other => Status::internal(other.to_string()),
+    }
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Status> {
@@ -135,8 +183,11 @@ fn not_here<T>(what: &str) -> Result<Response<T>, Status> {
     Err(Status::unimplemented(format!("nodes of SwingDB do not answer {what}")))
 }
 
-/// A snapshot's stream: what is said of it, and then nothing, until it is dropped.
-fn hold_stream(guard: HoldGuard, said: Vec<u8>) -> BoxStream<'static, Result<FlightData, Status>> {
+/// A stream that keeps something: what is said of it, and then nothing, until it is dropped.
+fn keeping<G: Send + 'static>(
+    guard: G,
+    said: Vec<u8>,
+) -> BoxStream<'static, Result<FlightData, Status>> {
     let first = FlightData::new().with_app_metadata(said);
     let rest = stream::once(async move {
         let _guard = guard;
@@ -160,7 +211,7 @@ impl FlightService for Service {
         request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
         match read::<Ask>(&request.into_inner().ticket)? {
-            Ask::Hold { database, version, change, known } => {
+            Ask::Hold { database, version, shows, known } => {
                 if let Err(ours) = check_version(&version) {
                     let mut metadata = MetadataMap::new();
                     if let Ok(ours) = MetadataValue::try_from(&ours) {
@@ -170,9 +221,14 @@ impl FlightService for Service {
                     let code = Code::FailedPrecondition;
                     return Err(Status::with_metadata(code, text, metadata));
                 }
-                let held = self.aside(move |node| node.hold(&database, change, known)).await?;
+                let held = self.aside(move |node| node.hold(&database, shows, known)).await?;
                 let said = answer(&held.1)?;
-                Ok(Response::new(hold_stream(held.0, said)))
+                Ok(Response::new(keeping(held.0, said)))
+            }
+            Ask::Attend { database, number, coordinator } => {
+                let attended = self.attended(database, number, coordinator);
+                self.node.attending.lock().insert(attended.coordinator.clone());
+                Ok(Response::new(keeping(attended, answer(&())?)))
             }
             Ask::Scan(scan) => {
                 let rows = self.scan(&scan).await.map_err(|error| status(&error))?;
@@ -196,13 +252,14 @@ impl FlightService for Service {
             }
             "begin" => {
                 let begin = read::<Begin>(&body)?;
-                answer(&self.aside(move |node| node.changes.begin(&begin)).await?)?
+                let Begin { database, number, coordinator, .. } = begin.clone();
+                let done = self.aside(move |node| node.changes.begin(&begin)).await?;
+                if !coordinator.is_empty() {
+                    await_attention(self.attended(database, number, coordinator));
+                }
+                answer(&done)?
             }
-            "step" => {
-                let next = read::<Next>(&body)?;
-                let done = move |node: &Arc<Node>| node.changes.step(&next, None);
-                answer(&self.aside(done).await?)?
-            }
+            "step" => self.step(read::<Next>(&body)?, None).await?,
             "prepare" | "commit" | "abort" | "finish" => {
                 let Which { database, number } = which(&body)?;
                 let changed = (kind == "commit").then(|| database.clone());
@@ -250,8 +307,7 @@ impl FlightService for Service {
         }
         let schema = rows.schema().cloned();
         let schema = schema.ok_or_else(|| Status::invalid_argument("rows without columns"))?;
-        let work = move |node: &Arc<Node>| node.changes.step(&next, Some((schema, batches)));
-        let app_metadata = answer(&self.aside(work).await?)?.into();
+        let app_metadata = self.step(next, Some((schema, batches))).await?.into();
         Ok(Response::new(stream::iter([Ok(PutResult { app_metadata })]).boxed()))
     }
 

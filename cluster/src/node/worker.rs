@@ -36,7 +36,9 @@ impl PhysicalExtensionCodec for ScanCodec {
         proto_converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match buf.split_first() {
-            Some((&SCAN, bytes)) => Ok(Arc::new(ShardScan::from_bytes(bytes)?)),
+            Some((&SCAN, bytes)) => {
+                Ok(Arc::new(ShardScan::from_bytes(bytes, ctx, self, proto_converter)?))
+            }
             Some((&SHUFFLE, bytes)) => {
                 let read = LocalShuffle::from_bytes(bytes, inputs, ctx, self, proto_converter)?;
                 Ok(Arc::new(read))
@@ -53,7 +55,7 @@ impl PhysicalExtensionCodec for ScanCodec {
     ) -> Result<()> {
         if let Some(scan) = node.downcast_ref::<ShardScan>() {
             buf.push(SCAN);
-            buf.extend(scan.to_bytes()?);
+            buf.extend(scan.to_bytes(self, proto_converter)?);
             return Ok(());
         }
         if let Some(shuffle) = node.downcast_ref::<LocalShuffle>() {

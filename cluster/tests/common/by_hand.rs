@@ -50,6 +50,7 @@ impl ByHand {
             decider_database: database,
             decides: node.address == decider.address,
             joins: false,
+            coordinator: String::new(),
         };
         let () = self.ask(node, "begin", &begin).unwrap();
     }

@@ -6,12 +6,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
+use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use swingdb_common::error::Result;
 use swingdb_common::runtime::{cancel, threads};
@@ -33,6 +36,7 @@ use crate::exchange_files;
 use crate::nodes::named_cast;
 use crate::options::{BATCH_ROWS, machine};
 use crate::passes;
+use crate::physical::dynamic_filters;
 use crate::physical::query_planner::OwnOperators;
 use crate::plan::aggregate_calls::Aggregates;
 use crate::plan::operators::Operators;
@@ -178,6 +182,16 @@ pub fn with_memory_limit(state: &SessionState, limit: usize) -> Result<SessionSt
     let mut config = state.config().clone();
     functions_ask(&mut config, &environment);
     Ok(builder_of(state).with_config(config).with_runtime_env(environment).build())
+}
+
+/// A plan whose scans leave out what a join above them does not want, as far as that is known while
+/// it runs. `conditions` are in the columns of the plan; rows that do not fulfil them may be left.
+pub fn with_running_conditions(
+    plan: Arc<dyn ExecutionPlan>,
+    conditions: &[Arc<dyn PhysicalExpr>],
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    Ok(dynamic_filters::told(plan, conditions, config)?)
 }
 
 /// A builder of a state like this one, in which each name means the same function.

@@ -65,11 +65,16 @@ pub struct Connection {
 impl Database {
     /// A new session on this database.
     pub fn connect(&self) -> Connection {
-        Connection { session: Arc::new(Session::new(self.clone())) }
+        Connection::of(Session::new(self.clone()))
     }
 }
 
 impl Connection {
+    /// What speaks to a session.
+    pub(crate) fn of(session: Session) -> Self {
+        Self { session: Arc::new(session) }
+    }
+
     /// The session itself.
     pub(crate) fn session(&self) -> &Session {
         &self.session

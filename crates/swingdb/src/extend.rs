@@ -11,6 +11,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
+use swingdb_common::runtime::cancel::CancelToken;
 use swingdb_common::value::Value;
 use swingdb_sql::planner::Planner;
 use swingdb_sql::text::parameters::Params;
@@ -50,6 +51,20 @@ impl Connection {
     pub fn table_provider(&self, schema: &str, table: &str) -> Result<Arc<dyn TableProvider>> {
         let (view, engine) = (self.session().view()?, self.session().engine()?);
         Planner::new(&view, &engine).provider(&TableReference::partial(schema, table))
+    }
+
+    /// A session that reads what this one's next statement would read, also of a transaction that
+    /// is open. What this one does afterwards does not concern it.
+    #[doc(hidden)]
+    pub fn pinned(&self) -> Connection {
+        Connection::of(self.session().pinned())
+    }
+
+    /// What ends a statement that a program carries out beside those of this session: an interrupt
+    /// of the session, or its `statement_timeout`.
+    #[doc(hidden)]
+    pub fn token_beside(&self) -> CancelToken {
+        self.session().token_beside()
     }
 
     /// The optimized plan of a query whose parameters are numbered, with values in their places.

@@ -21,6 +21,7 @@ const CONTINUED: &str = "    ...> ";
 const HELP: &str = "\
 .cut CUT          how tables that follow are cut: as_it_lies, replicated, hash:COLUMN, range:...
 .cut              how they are cut now
+.epochs           the state that is read: the epoch of each shard's database
 .help             this list
 .mode MODE        shape of results: table, csv, tsv, json, jsonl
 .nodes            the nodes
@@ -215,6 +216,10 @@ impl Shell {
             (".recover", "") => {
                 self.session.cluster().recover()?;
                 self.session.refresh()?;
+            }
+            (".epochs", "") => {
+                let epochs = self.session.epochs().into_iter().map(|epoch| epoch.to_string());
+                self.printer.line(&epochs.collect::<Vec<_>>().join(" "))?;
             }
             (".nodes", "") => {
                 for line in self.session.nodes() {

@@ -101,9 +101,32 @@ fn nearest_number(expr: &Expr, to: &DataType) -> Option<Expr> {
 }
 
 fn prepare(expr: Expr, to: &DataType, (safe, zone): (bool, Zone), json: bool) -> Expr {
-    let signature = Signature::any(1, Volatility::Immutable);
-    let function = Prepare { to: to.clone(), safe, zone, json, signature };
-    ScalarUDF::new_from_impl(function).call(vec![expr])
+    preparing(&Preparing { to: to.clone(), safe, zone, json }).call(vec![expr])
+}
+
+/// What makes a function that prepares what is cast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preparing {
+    /// The type of the cast.
+    pub to: DataType,
+    /// Whether it is a TRY_CAST.
+    pub safe: bool,
+    /// The zone of the session.
+    pub zone: Zone,
+    /// Whether what is cast are texts that are JSON.
+    pub json: bool,
+}
+
+/// The function that prepares what is cast.
+pub fn preparing(of: &Preparing) -> ScalarUDF {
+    ScalarUDF::new_from_impl(Prepare::new(of.clone()))
+}
+
+/// What makes a function, if it is one of [`preparing`].
+pub fn preparing_of(function: &ScalarUDF) -> Option<Preparing> {
+    let function: &dyn Any = function.inner().as_ref();
+    let Prepare { to, safe, zone, json, .. } = function.downcast_ref::<Prepare>()?;
+    Some(Preparing { to: to.clone(), safe: *safe, zone: *zone, json: *json })
 }
 
 /// Prepares what is cast to a type.
@@ -115,10 +138,24 @@ struct Prepare {
     zone: Zone,
     /// What is cast are texts that are JSON.
     json: bool,
+    /// Has all of this: plans name functions, and one name means one function.
+    name: String,
     signature: Signature,
 }
 
 impl Prepare {
+    fn new(Preparing { to, safe, zone, json }: Preparing) -> Self {
+        let what = match &to {
+            _ if json => "from_json",
+            to if to.is_integer() => "rounded",
+            to if to.is_string() => "text_of",
+            _ => "prepared",
+        };
+        let safe_or_not = if safe { " or NULL" } else { "" };
+        let name = format!("{what}[{to}{safe_or_not}, {zone}]");
+        Self { to, safe, zone, json, name, signature: Signature::any(1, Volatility::Immutable) }
+    }
+
     fn apply(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let to = in_zone(&self.to, self.zone);
         if !self.json {
@@ -133,12 +170,7 @@ impl Prepare {
 
 impl ScalarUDFImpl for Prepare {
     fn name(&self) -> &str {
-        match &self.to {
-            _ if self.json => "from_json",
-            to if to.is_integer() => "rounded",
-            to if to.is_string() => "text_of",
-            _ => "prepared",
-        }
+        &self.name
     }
 
     fn signature(&self) -> &Signature {

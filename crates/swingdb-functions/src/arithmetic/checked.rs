@@ -94,9 +94,10 @@ impl Checked {
     pub fn new(operations: Vec<Operation>) -> Self {
         let first = operations[0];
         let operands = if first == Operation::Negate { 1 } else { operations.len() + 1 };
-        let name = match operations.iter().all(|operation| *operation == first) {
-            true => first.function_name().to_string(),
-            false => {
+        // Plans name functions, and one name means one function.
+        let name = match operations.len() {
+            1 => first.function_name().to_string(),
+            _ => {
                 let signs = operations.iter().map(|operation| operation.words().0);
                 format!("checked[{}]", signs.collect::<Vec<_>>().join(" "))
             }

@@ -5,6 +5,7 @@
 //! those hold some numbers of 39 digits, which text, files and other programs cut. [`Fits`] looks
 //! at the results of such operations.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -48,20 +49,41 @@ fn digits(data_type: &DataType) -> Option<(i16, i16, i16)> {
     Some((i16::from(*precision), i16::from(*scale), i16::from(most)))
 }
 
+/// What [`concerned`] says of operations.
+const OPERATIONS: [&str; 4] = ["addition", "subtraction", "multiplication", "division"];
+
 /// The result of an operation, or an error where it has too many digits.
 pub fn fits(result: Expr, what: &'static str) -> Expr {
-    let signature = Signature::any(1, Volatility::Immutable);
-    ScalarUDF::new_from_impl(Fits { what, signature }).call(vec![result])
+    ScalarUDF::new_from_impl(Fits::new(what)).call(vec![result])
+}
+
+/// The function that [`fits`] calls, for an operation by its name.
+pub fn function(what: &str) -> Option<ScalarUDF> {
+    let what = OPERATIONS.into_iter().find(|one| *one == what)?;
+    Some(ScalarUDF::new_from_impl(Fits::new(what)))
+}
+
+/// The operation whose results such a function looks at.
+pub fn operation_of(function: &ScalarUDF) -> Option<&'static str> {
+    let function: &dyn Any = function.inner().as_ref();
+    function.downcast_ref::<Fits>().map(|fits| fits.what)
 }
 
 /// See the [module documentation](self).
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Fits {
     what: &'static str,
+    /// Has the operation: plans name functions, and one name means one function.
+    name: String,
     signature: Signature,
 }
 
 impl Fits {
+    fn new(what: &'static str) -> Self {
+        let signature = Signature::any(1, Volatility::Immutable);
+        Self { what, name: format!("fits[{what}]"), signature }
+    }
+
     fn check<T: DecimalType>(&self, results: &ArrayRef) -> Result<()> {
         let array = results.as_primitive::<T>();
         let most = T::MAX_FOR_EACH_PRECISION[usize::from(T::MAX_PRECISION)];
@@ -90,7 +112,7 @@ impl Fits {
 
 impl ScalarUDFImpl for Fits {
     fn name(&self) -> &str {
-        "fits"
+        &self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -164,8 +186,7 @@ mod tests {
 
     #[test]
     fn the_most_digits_are_the_limit() {
-        let signature = Signature::any(1, Volatility::Immutable);
-        let fits = Fits { what: "addition", signature };
+        let fits = Fits::new("addition");
         let limit = 10i128.pow(38);
         let check = |value: i128| {
             let array: ArrayRef = Arc::new(Decimal128Array::from(vec![0, value]));

@@ -44,8 +44,19 @@ pub fn call(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         Operator::Multiply => return None,
         _ => vec![at_scale(left, &one, scale, schema)?, at_scale(right, &other, scale, schema)?],
     };
-    let signature = Signature::any(2, Volatility::Immutable);
-    Some(ScalarUDF::new_from_impl(Exact { op: *op, result, signature }).call(args))
+    Some(function(*op, result)?.call(args))
+}
+
+/// The function for an operation with a result that has room; `None` where there is none.
+pub fn function(op: Operator, result: DataType) -> Option<ScalarUDF> {
+    Some(ScalarUDF::new_from_impl(Exact::new(op, result)?))
+}
+
+/// The operation of such a function, and the type of its result.
+pub fn parts(function: &ScalarUDF) -> Option<(Operator, DataType)> {
+    let function: &dyn Any = function.inner().as_ref();
+    let Exact { op, result, .. } = function.downcast_ref::<Exact>()?;
+    Some((*op, result.clone()))
 }
 
 /// Whether a function is one that [`call`] gives, whose result always has room.
@@ -84,10 +95,24 @@ fn at_scale(expr: &Expr, given: &DataType, scale: i8, schema: &DFSchema) -> Opti
 struct Exact {
     op: Operator,
     result: DataType,
+    /// Has the digits of the result: plans name functions, and one name means one function.
+    name: String,
     signature: Signature,
 }
 
 impl Exact {
+    fn new(op: Operator, result: DataType) -> Option<Self> {
+        let what = match op {
+            Operator::Plus => "exact_add",
+            Operator::Minus => "exact_subtract",
+            Operator::Multiply => "exact_multiply",
+            _ => return None,
+        };
+        let DataType::Decimal128(precision, scale) = result else { return None };
+        let name = format!("{what}[{precision},{scale}]");
+        Some(Self { op, result, name, signature: Signature::any(2, Volatility::Immutable) })
+    }
+
     /// Nothing overflows but what NULLs hide.
     fn compute(&self, left: i128, right: i128) -> i128 {
         match self.op {
@@ -130,11 +155,7 @@ fn constant(value: &ScalarValue) -> Result<Option<i128>> {
 
 impl ScalarUDFImpl for Exact {
     fn name(&self) -> &str {
-        match self.op {
-            Operator::Plus => "exact_add",
-            Operator::Minus => "exact_subtract",
-            _ => "exact_multiply",
-        }
+        &self.name
     }
 
     /// The name the operator has: columns keep theirs.
@@ -243,6 +264,18 @@ mod tests {
     }
 
     #[test]
+    fn one_name_means_one_function() {
+        for op in [Operator::Plus, Operator::Minus, Operator::Multiply] {
+            let made = |precision| function(op, DataType::Decimal128(precision, 4)).unwrap();
+            assert_ne!(made(20).name(), made(21).name());
+            let (op, result) = parts(&made(20)).unwrap();
+            assert_eq!(function(op, result), Some(made(20)));
+        }
+        assert!(function(Operator::Divide, DataType::Decimal128(20, 4)).is_none());
+        assert!(function(Operator::Plus, DataType::Int64).is_none());
+    }
+
+    #[test]
     fn values_are_those_of_the_operator() {
         let most = 10_i128.pow(15) - 1;
         let array = |values: Vec<Option<i128>>| -> ArrayRef {
@@ -254,8 +287,7 @@ mod tests {
             let expr =
                 Expr::BinaryExpr(BinaryExpr::new(Box::new(col("a")), op, Box::new(col("b"))));
             let result = expr.get_type(&schema()).unwrap();
-            let signature = Signature::any(2, Volatility::Immutable);
-            let exact = Exact { op, result: result.clone(), signature };
+            let exact = Exact::new(op, result.clone()).unwrap();
             let run = |args: Vec<ColumnarValue>| {
                 let args = ScalarFunctionArgs {
                     args,

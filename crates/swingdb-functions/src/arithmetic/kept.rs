@@ -24,11 +24,16 @@ use datafusion::logical_expr_common::casts::is_supported_type;
 
 /// The cast, where the engine would leave it out wrongly.
 pub(super) fn kept(cast: Expr) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(function(), vec![cast]))
+}
+
+/// The function that gives the value of a cast.
+pub fn function() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let signature = Signature::any(1, Volatility::Immutable);
         Arc::new(ScalarUDF::new_from_impl(Kept { signature }))
     });
-    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&FUNCTION), vec![cast]))
+    Arc::clone(&FUNCTION)
 }
 
 /// Whether comparisons of a cast are not those of what is cast; `safe`: of TRY_CAST.

@@ -15,6 +15,6 @@ pub mod checked;
 pub mod digits;
 pub mod exact;
 mod integers;
-mod kept;
+pub mod kept;
 pub mod whole_quotient;
 pub mod zeros;

@@ -29,11 +29,16 @@ pub fn is_mixed(left: &DataType, right: &DataType) -> bool {
 
 /// The quotient without its fraction.
 pub fn whole_quotient(left: Expr, right: Expr) -> Expr {
+    function().call(vec![cast(left, HUGE), cast(right, HUGE)])
+}
+
+/// The function that gives the quotient of two of HUGEINT.
+pub fn function() -> &'static ScalarUDF {
     static FUNCTION: LazyLock<ScalarUDF> = LazyLock::new(|| {
         let signature = Signature::exact(vec![HUGE, HUGE], Volatility::Immutable);
         ScalarUDF::new_from_impl(Quotient { signature })
     });
-    FUNCTION.call(vec![cast(left, HUGE), cast(right, HUGE)])
+    &FUNCTION
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -104,6 +104,13 @@ impl HandDown {
     }
 }
 
+/// A plan whose scans know conditions that become known while it runs; the rows that it gives still
+/// have to pass them.
+pub(crate) fn told(plan: Plan, conditions: &[Condition], config: &ConfigOptions) -> Result<Plan> {
+    let told = HandDown::of_running().hand_down(&plan, conditions, config)?;
+    Ok(told.updated_node.unwrap_or(plan))
+}
+
 /// Lets a node with its new children decide what becomes of the conditions.
 fn conclude(
     node: &Plan,

@@ -34,6 +34,14 @@ impl Session {
         Ok(made)
     }
 
+    /// A session that reads what this one's next statement would read, also of a transaction that
+    /// is open. What this one does afterwards does not concern it.
+    pub(crate) fn pinned(&self) -> Self {
+        let pinned = Self::new(self.database().clone());
+        pinned.conversation.main.txn.lock().pin(self.conversation.main.catalog());
+        pinned
+    }
+
     /// BEGIN. `how` is about the session's database; temporary tables can always be changed.
     pub(crate) fn begin(&self, how: Begin) -> Result<()> {
         self.conversation.main.with(|txn, store| txn.begin(store, how))?;

@@ -112,6 +112,14 @@ impl TxnState {
         Ok(())
     }
 
+    /// Opens a transaction that reads a state, and changes nothing.
+    pub(crate) fn pin(&mut self, catalog: Arc<Catalog>) {
+        self.savepoints.clear();
+        self.phase = Phase::Reading(catalog);
+        self.read_only = true;
+        self.begun = Some(Utc::now().trunc_subsecs(6));
+    }
+
     /// Opens a transaction if the session's is open, with the same savepoints.
     pub(crate) fn join(&mut self, of: &Self, store: &Store) -> Result<()> {
         if of.is_open() {
