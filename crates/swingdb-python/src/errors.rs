@@ -116,6 +116,12 @@ fn describe_state(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'stat
             details.set_item("path", file_system.as_ref().map(|path| path.to_string_lossy()))?;
             "OutOfMemoryError"
         }
+        Error::TemporaryFile { folder, is_full, errno, message } => {
+            details.set_item("path", folder.as_ref().map(|path| path.to_string_lossy()))?;
+            details.set_item("errno", errno)?;
+            details.set_item("detail", message)?;
+            if *is_full { "OutOfMemoryError" } else { "FileError" }
+        }
         Error::Busy { name, pid, command } => {
             details.set_item("name", name)?;
             details.set_item("pid", pid)?;
