@@ -236,24 +236,24 @@ impl SpillFile for File {
     fn read_stream(&self) -> EngineResult<Pin<Box<dyn Stream<Item = EngineResult<Bytes>> + Send>>> {
         let file = Arc::clone(&self.0);
         // To its present end: with other settings more batches may follow.
-        Ok(Box::pin(stream::try_unfold(0, move |from| {
-            let file = Arc::clone(&file);
-            async move {
-                let blocks = file.blocks_from(from)?;
-                let next = from + blocks.len();
-                if blocks.is_empty() {
-                    return Ok(None);
-                }
-                let read = SpawnedTask::spawn_blocking(move || bytes_of(&blocks)).join().await;
-                let read = read.map_err(|error| DataFusionError::External(error.into()))??;
-                Ok(Some((Bytes::from(read), next)))
-            }
-        })))
+        Ok(Box::pin(stream::try_unfold(0, move |from| next_bytes(Arc::clone(&file), from))))
     }
 
     fn open_writer(&self) -> EngineResult<Box<dyn SpillWriter>> {
         Ok(Box::new(Writer { file: Arc::clone(&self.0), buffer: Vec::new(), container: None }))
     }
+}
+
+/// The next bytes of a file, and the number of the block behind them.
+async fn next_bytes(file: Arc<Blocks>, from: usize) -> EngineResult<Option<(Bytes, usize)>> {
+    let blocks = file.blocks_from(from)?;
+    let next = from + blocks.len();
+    if blocks.is_empty() {
+        return Ok(None);
+    }
+    let read = SpawnedTask::spawn_blocking(move || bytes_of(&blocks)).join().await;
+    let read = read.map_err(|error| DataFusionError::External(error.into()))??;
+    Ok(Some((Bytes::from(read), next)))
 }
 
 impl Blocks {

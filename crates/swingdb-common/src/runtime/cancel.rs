@@ -498,7 +498,7 @@ mod tests {
         let named = running.start_with(None, Some(Folder::named("/elsewhere".into())));
         {
             let _working = OnThread::of(&named);
-            assert_eq!(temporary_folder().path(), "/elsewhere");
+            assert_eq!(temporary_folder(), Folder::named("/elsewhere".into()));
         }
         assert_eq!(temporary_folder(), Folder::of_environment());
         drop(named);
