@@ -38,8 +38,8 @@ MOST_MB = 4000
 def columns(rng, rows):
     """Random columns; what repeats is drawn from few values."""
     def some(values, nulls):
-        indices = [None if rng.random() < nulls else rng.randrange(len(values)) for _ in range(rows)]
-        return values.take(pa.array(indices, pa.int32()))
+        one = lambda: None if rng.random() < nulls else rng.randrange(len(values))
+        return values.take(pa.array([one() for _ in range(rows)], pa.int32()))
 
     words = [rng.choice("abcdé") * rng.choice([0, 1, 5, 11, 12, 13, 40, 300]) for _ in range(50)]
     words = [word + str(rng.randrange(10**6)) for word in words]
@@ -135,13 +135,15 @@ class Queries:
         ), False
 
     def windowed(self):
-        return f"SELECT i, s, {self.window()} AS w, {self.window()} AS x FROM {self.source()}", False
+        windows = f"{self.window()} AS w, {self.window()} AS x"
+        return f"SELECT i, s, {windows} FROM {self.source()}", False
 
     def joined(self):
         kind = self.rng.choice(["JOIN", "LEFT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"])
         shown = "x.i, x.s" if kind[:4] in ("SEMI", "ANTI") else "x.i, x.s, y.i AS j, y.t"
         condition = self.rng.choice(["x.i = y.i", "x.s = y.s", "x.i = y.i * 2 AND x.g = y.g"])
-        sql = f"SELECT {shown} FROM {self.source()} AS x {kind} {self.source(0)} AS y ON {condition}"
+        sides = f"{self.source()} AS x {kind} {self.source(0)} AS y"
+        sql = f"SELECT {shown} FROM {sides} ON {condition}"
         if self.rng.random() < 0.5:
             return sql, False
         last = "x.i" if kind[:4] in ("SEMI", "ANTI") else "x.i, y.i"

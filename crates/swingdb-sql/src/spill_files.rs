@@ -12,8 +12,8 @@
 //!   has changed would be undefined behaviour; here they are an error.
 //! * `max_temp_directory_size` counts the bytes of all files of an environment.
 //!
-//! **Exchanges.** An exchange (`RepartitionExec`) that may not hold a batch writes it to a file, and
-//! tells the reader that the next batch is on the disk. DataFusion 55.2 shares one file among
+//! **Exchanges.** An exchange (`RepartitionExec`) that may not hold a batch writes it to a file,
+//! and tells the reader that the next batch is on the disk. DataFusion 55.2 shares one file among
 //! several batches, and opens a second one where two inputs write at the same time. The reader
 //! follows the first file alone: it waits there although its batch is in the second file. Once all
 //! readers wait so, the inputs wait for the readers, and the query never ends

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `threads` | partitions a plan is cut into, threads that write |
 //! | `memory_limit` | bytes the operators of this session's statements may hold (`'4GB'`) |
-//! | `temp_directory`, `max_temp_directory_size` | where they write what they may not hold, and how much |
+//! | `temp_directory`, `max_temp_directory_size` | where they write what does not fit, how much |
 //! | `timezone` | the zone whose clock shows points in time: its name |
 //! | `statement_timeout` and others | what statements may do, see [`limits`] |
 //! | `enable_progress_bar`, `progress_bar_time` | whether long statements show a bar, and when |
