@@ -447,7 +447,7 @@ con.execute('''{make}''')
 statement = '''{statement}'''
 whole = con.execute(statement).fetchall()
 con.execute(f"SET memory_limit = '{limit}', temp_directory = '{{sys.argv[1]}}'")
-resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, resource.RLIM_INFINITY))
 assert con.execute(statement).fetchall() == whole
 """.format(make=MAKE, limit=LIMIT, statement=STATEMENTS["sort"])
     done = subprocess.run(
