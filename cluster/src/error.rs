@@ -170,11 +170,13 @@ pub(crate) fn class_of(error: &DatabaseError) -> &'static str {
         DatabaseError::Constraint { .. } => "ConstraintError",
         DatabaseError::Conversion { .. } => "ConversionError",
         DatabaseError::Import { .. } => "FileImportError",
-        DatabaseError::OutOfMemory { .. } => "OutOfMemoryError",
+        DatabaseError::OutOfMemory { .. } | DatabaseError::TemporaryFile { is_full: true, .. } => {
+            "OutOfMemoryError"
+        }
         DatabaseError::Busy { .. } | DatabaseError::Refused { .. } => "BusyError",
         DatabaseError::NotShared { .. } => "NotSharedError",
         DatabaseError::Transaction { .. } => "TransactionError",
-        DatabaseError::Io { .. } => "FileError",
+        DatabaseError::Io { .. } | DatabaseError::TemporaryFile { .. } => "FileError",
         DatabaseError::Interrupted => "QueryInterruptedError",
         DatabaseError::TimedOut { .. } => "StatementTimeoutError",
         DatabaseError::LimitReached { .. } => "LimitReachedError",

@@ -210,8 +210,9 @@ class FileImportError(DataError):
 
 
 class OutOfMemoryError(OperationalError, MemoryError):
-    """The memory-backed file system or the machine is full: see ``needed`` and ``free``. Nothing
-    was changed.
+    """The memory-backed file system or the machine is full: see ``needed`` and ``free``. Or what
+    does not fit into memory does not fit into the folder ``path`` for temporary files either.
+    Nothing was changed.
     """
 
 

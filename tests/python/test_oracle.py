@@ -378,6 +378,17 @@ def test_rows_whose_hashes_collide(seed):
     assert seen["same"] >= 38, seen
 
 
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_queries_with_little_memory(seed):
+    """As `random_spills.py` from other seeds."""
+    from random_spills import Spills
+
+    before = Spills.spilled
+    seen = differences.compare(Spills, [seed], 12)
+    assert seen["same"] >= 10, seen
+    assert Spills.spilled > before, "no query needed temporary files"
+
+
 def test_tables_survive_files():
     """As `round_trip.py` from other seeds."""
     import round_trip

@@ -30,7 +30,9 @@ fn code(error: &Error) -> Code {
         | Error::Constraint { .. } => Code::InvalidArgument,
         Error::NotFound { .. } => Code::NotFound,
         Error::AlreadyExists { .. } => Code::AlreadyExists,
-        Error::OutOfMemory { .. } | Error::LimitReached { .. } => Code::ResourceExhausted,
+        Error::OutOfMemory { .. }
+        | Error::LimitReached { .. }
+        | Error::TemporaryFile { is_full: true, .. } => Code::ResourceExhausted,
         Error::Busy { .. } | Error::Refused { .. } => Code::Unavailable,
         Error::Transaction { .. } | Error::NotShared { .. } | Error::Closed { .. } => {
             Code::FailedPrecondition

@@ -6,6 +6,7 @@
 //! * [`Log`] keeps records in checksummed blocks; a [`Batch`] of changes is committed as a whole,
 //!   and durable when `commit` returns; a [`Lease`] holds a state to read it.
 //! * [`scan`] reads many records in parallel, and aggregates beside that.
+//! * [`NamelessFile`] holds what need not outlive the process.
 //!
 //! Files are never mapped: reads are explicit and many at a time, every byte is checked against a
 //! checksum before it is handed out, and a failure of the device is an ordinary error that names
@@ -49,7 +50,9 @@ mod sync;
 mod units;
 
 pub use arena::{Arena, BufferClass, IoBuffer, MAX_ARENA_BYTES};
-pub use disk::{Directory, DirectoryOptions};
+pub use disk::{
+    Directory, DirectoryOptions, NamelessFile, longest_file, open_nameless, sweep as sweep_nameless,
+};
 pub use error::{Cause, CommitError, Damage, IoError, OpenError, ReadError};
 pub use io::kept::KeptFile;
 pub use io::{Choice, Engine};

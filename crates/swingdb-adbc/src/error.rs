@@ -57,7 +57,11 @@ fn status(error: &swingdb::Error) -> Status {
         E::Transaction { .. } | E::NotShared { .. } | E::Closed { .. } | E::Forked => {
             Status::InvalidState
         }
-        E::Io { .. } | E::Store { .. } | E::MemoryGone { .. } | E::Busy { .. } => Status::IO,
+        E::Io { .. }
+        | E::Store { .. }
+        | E::TemporaryFile { .. }
+        | E::MemoryGone { .. }
+        | E::Busy { .. } => Status::IO,
         E::Interrupted => Status::Cancelled,
         E::TimedOut { .. } => Status::Timeout,
         E::NotAllowed { .. } => Status::Unauthorized,

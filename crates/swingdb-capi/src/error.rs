@@ -126,7 +126,8 @@ impl From<Error> for Failure {
             Error::OutOfMemory { .. } => Code::NoMemory,
             Error::Busy { .. } | Error::Refused { .. } => Code::Busy,
             Error::Transaction { .. } => Code::Transaction,
-            Error::Io { .. } | Error::Import { .. } => Code::Io,
+            Error::TemporaryFile { is_full: true, .. } => Code::DiskFull,
+            Error::TemporaryFile { .. } | Error::Io { .. } | Error::Import { .. } => Code::Io,
             Error::Store { problem, .. } => of_store(*problem),
             Error::Corrupt { .. } => Code::Damaged,
             Error::Interrupted | Error::TimedOut { .. } | Error::LimitReached { .. } => {

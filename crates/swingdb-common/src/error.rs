@@ -241,6 +241,19 @@ pub enum Error {
         /// The file system that is full; `None` when it was a limit of the query engine.
         file_system: Option<PathBuf>,
     },
+    /// What does not fit into memory, or is read more than once, could not be kept in a temporary
+    /// file.
+    #[error("{}{message}", of_file(.folder))]
+    TemporaryFile {
+        /// The folder for temporary files; `None`: there is none.
+        folder: Option<PathBuf>,
+        /// Whether the folder's file system is full, or a limit is reached.
+        is_full: bool,
+        /// The operating system's number of the error, if the error is one of its own.
+        errno: Option<i32>,
+        /// What failed, and what to do.
+        message: String,
+    },
     /// Somebody else is writing: another process (named) or another transaction of this process.
     #[error("{}", busy(.name, *.pid, .command))]
     Busy {
@@ -401,7 +414,9 @@ fn place(file_system: &Option<PathBuf>) -> String {
              (mount -o remount,size=..., docker run --shm-size=...)",
             path.display()
         ),
-        None => String::new(),
+        None => " of what memory_limit allows; raise it (SET memory_limit), or let the statement \
+                 hold less at a time"
+            .to_string(),
     }
 }
 
@@ -529,7 +544,16 @@ fn edit_distance(a: &[char], b: &[char]) -> usize {
 
 impl From<std::io::Error> for Error {
     fn from(source: std::io::Error) -> Self {
-        Self::Io { path: None, source: Arc::new(source) }
+        match source.downcast::<Self>() {
+            Ok(ours) => ours,
+            Err(source) => Self::Io { path: None, source: Arc::new(source) },
+        }
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        Self::other(error)
     }
 }
 
@@ -588,16 +612,20 @@ impl From<DataFusionError> for Error {
 
 /// A shared error cannot be taken apart; ours inside is cloned, everything else keeps its text.
 fn from_shared(error: &Arc<DataFusionError>) -> Error {
+    let ours = |inner: &(dyn std::error::Error + 'static)| match inner.downcast_ref::<Error>() {
+        Some(ours) => ours.clone(),
+        None => Error::Execution { message: inner.to_string() },
+    };
+    let in_io = |source: &std::io::Error| match source.get_ref() {
+        Some(inner) if inner.is::<Error>() => ours(inner),
+        _ => Error::Execution { message: of_values(&error.strip_backtrace()) },
+    };
     match error.find_root() {
-        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
-            Some(ours) => ours.clone(),
-            None => Error::Execution { message: inner.to_string() },
-        },
+        DataFusionError::External(inner) => ours(inner.as_ref()),
+        DataFusionError::IoError(source) => in_io(source),
         DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
-            ArrowError::ExternalError(inner) => match inner.downcast_ref::<Error>() {
-                Some(ours) => ours.clone(),
-                None => Error::Execution { message: inner.to_string() },
-            },
+            ArrowError::ExternalError(inner) => ours(inner.as_ref()),
+            ArrowError::IoError(_, source) => in_io(source),
             other => from_arrow(other),
         },
         DataFusionError::ResourcesExhausted(message) => exhausted(message),
@@ -616,7 +644,7 @@ fn unsupported(message: String) -> String {
 }
 
 /// Takes the sizes out of the memory pool's "Failed to allocate additional 1.5 MB for ... - 200.0
-/// KB remain available ...".
+/// KB remain available ...", and of a merge's "a single record batch of 1500 bytes exceeds ...".
 fn exhausted(message: &str) -> Error {
     let size = |words: &[&str]| -> Option<u64> {
         let [number, unit, ..] = words else { return None };
@@ -632,7 +660,11 @@ fn exhausted(message: &str) -> Error {
     };
     let words: Vec<&str> = message.split_whitespace().collect();
     let at = |word: &str| words.iter().rposition(|w| *w == word);
-    let needed = at("additional").and_then(|i| size(&words[i + 1..]));
+    let of_batch = || {
+        let i = at("bytes")?;
+        words[i.checked_sub(1)?].parse().ok()
+    };
+    let needed = at("additional").and_then(|i| size(&words[i + 1..])).or_else(of_batch);
     let free = at("remain").and_then(|i| size(&words[i.checked_sub(2)?..]));
     Error::OutOfMemory { needed: needed.unwrap_or(0), free: free.unwrap_or(0), file_system: None }
 }
@@ -787,6 +819,13 @@ mod tests {
         assert!(matches!(Error::from(there), Error::Interrupted));
         let there = DataFusionError::ArrowError(Box::new(ArrowError::from(Error::Forked)), None);
         assert!(matches!(Error::from(DataFusionError::Shared(Arc::new(there))), Error::Forked));
+        // Through a writer.
+        let written = || ArrowError::from(std::io::Error::from(Error::Interrupted));
+        assert!(matches!(Error::from(written()), Error::Interrupted));
+        let shared = Arc::new(DataFusionError::ArrowError(Box::new(written()), None));
+        assert!(matches!(Error::from(DataFusionError::Shared(shared)), Error::Interrupted));
+        let shared = Arc::new(DataFusionError::IoError(Error::Interrupted.into()));
+        assert!(matches!(Error::from(DataFusionError::Shared(shared)), Error::Interrupted));
     }
 
     #[test]
@@ -843,6 +882,12 @@ mod tests {
         let error = Error::from(DataFusionError::ResourcesExhausted(text.into()));
         let Error::OutOfMemory { needed, free, .. } = error else { panic!("{error:?}") };
         assert_eq!((needed, free), (3 << 19, 200 << 10));
+        let text = "Cannot merge sorted runs: a single record batch of 70000 bytes exceeds the \
+            available merge memory and cannot be split further";
+        let error = Error::from(DataFusionError::ResourcesExhausted(text.into()));
+        let Error::OutOfMemory { needed, .. } = error else { panic!("{error:?}") };
+        assert_eq!(needed, 70_000);
+        assert!(error.to_string().contains("raise it (SET memory_limit)"), "{error}");
     }
 
     #[test]

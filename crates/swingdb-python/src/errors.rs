@@ -110,12 +110,7 @@ fn describe(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'static str
 /// As [`describe`], for errors about the state of databases and handles.
 fn describe_state(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'static str> {
     let class = match error {
-        Error::OutOfMemory { needed, free, file_system } => {
-            details.set_item("needed", needed)?;
-            details.set_item("free", free)?;
-            details.set_item("path", file_system.as_ref().map(|path| path.to_string_lossy()))?;
-            "OutOfMemoryError"
-        }
+        Error::OutOfMemory { .. } | Error::TemporaryFile { .. } => describe_room(error, details)?,
         Error::Busy { name, pid, command } => {
             details.set_item("name", name)?;
             details.set_item("pid", pid)?;
@@ -175,5 +170,24 @@ fn describe_state(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'stat
         }
         _ => "DatabaseError",
     };
+    Ok(class)
+}
+
+/// As [`describe`], for want of memory or of room for temporary files.
+fn describe_room(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'static str> {
+    let (path, class) = match error {
+        Error::TemporaryFile { folder, is_full, errno, message } => {
+            details.set_item("errno", errno)?;
+            details.set_item("detail", message)?;
+            (folder.as_ref(), if *is_full { "OutOfMemoryError" } else { "FileError" })
+        }
+        Error::OutOfMemory { needed, free, file_system } => {
+            details.set_item("needed", needed)?;
+            details.set_item("free", free)?;
+            (file_system.as_ref(), "OutOfMemoryError")
+        }
+        _ => (None, "DatabaseError"),
+    };
+    details.set_item("path", path.map(|path| path.to_string_lossy()))?;
     Ok(class)
 }

@@ -32,14 +32,15 @@ use crate::analyze::asof;
 use crate::analyze::decorrelate::only_element::only_element;
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::functions::once;
-use crate::exchange_files;
 use crate::nodes::named_cast;
+use crate::options::temporary::TemporaryFiles;
 use crate::options::{BATCH_ROWS, machine};
 use crate::passes;
 use crate::physical::dynamic_filters;
 use crate::physical::query_planner::OwnOperators;
 use crate::plan::aggregate_calls::Aggregates;
 use crate::plan::operators::Operators;
+use crate::spill_files;
 
 /// Bytes of the smaller side of a join up to which one thread builds its hash table.
 const COLLECTED_BYTES: usize = 96 << 20;
@@ -81,9 +82,11 @@ pub fn base_state() -> Result<&'static SessionState> {
 
 fn build_state() -> Result<SessionState> {
     cancel::reach_tasks();
-    let environment = runtime_env(default_memory_limit())?;
+    let files = TemporaryFiles::configured()?;
+    let environment = runtime_env(default_memory_limit(), &files)?;
     let mut config = default_config(threads::configured()?);
-    exchange_files::configure(config.options_mut())?;
+    spill_files::configure(config.options_mut())?;
+    files.carry(&mut config);
     functions_ask(&mut config, &environment);
     let builder = SessionStateBuilder::new()
         .with_config(config)
@@ -178,7 +181,7 @@ pub fn default_memory_limit() -> usize {
 
 /// A session state whose operators and functions share `limit` bytes.
 pub fn with_memory_limit(state: &SessionState, limit: usize) -> Result<SessionState> {
-    let environment = runtime_env(limit)?;
+    let environment = runtime_env(limit, &TemporaryFiles::of(state.config()))?;
     let mut config = state.config().clone();
     functions_ask(&mut config, &environment);
     Ok(builder_of(state).with_config(config).with_runtime_env(environment).build())
@@ -192,6 +195,16 @@ pub fn with_running_conditions(
     config: &ConfigOptions,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(dynamic_filters::told(plan, conditions, config)?)
+}
+
+/// A session state whose operators write what does not fit into their memory as `files` says.
+pub fn with_temporary_files(state: &SessionState, files: TemporaryFiles) -> Result<SessionState> {
+    let environment = RuntimeEnvBuilder::from_runtime_env(state.runtime_env());
+    let environment =
+        environment.with_disk_manager_builder(spill_files::disk(&files)).build_arc()?;
+    let mut config = state.config().clone();
+    files.carry(&mut config);
+    Ok(builder_of(state).with_config(config).with_runtime_env(environment).build())
 }
 
 /// A builder of a state like this one, in which each name means the same function.
@@ -258,12 +271,12 @@ fn functions_ask(config: &mut SessionConfig, environment: &RuntimeEnv) {
 
 /// A runtime environment whose operators may hold `limit` bytes together; beyond that sorts and
 /// aggregations spill to temporary files, and what cannot spill fails with an error.
-fn runtime_env(limit: usize) -> Result<Arc<RuntimeEnv>> {
+fn runtime_env(limit: usize, files: &TemporaryFiles) -> Result<Arc<RuntimeEnv>> {
     const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN;
     let pool: Arc<dyn MemoryPool> =
         Arc::new(TrackConsumersPool::new(FairSpillPool::new(limit), NAMED_CONSUMERS));
     let builder = RuntimeEnvBuilder::new().with_memory_pool(pool);
-    Ok(builder.with_disk_manager_builder(exchange_files::disk()?).build_arc()?)
+    Ok(builder.with_disk_manager_builder(spill_files::disk(files)).build_arc()?)
 }
 
 #[cfg(test)]

@@ -30,8 +30,12 @@ pub fn sqlstate(error: &Error) -> &'static str {
         Error::Busy { .. } => "55P03",
         Error::Refused { .. } => "57P03",
         Error::Transaction { .. } => "25000",
-        Error::Store { problem: StoreProblem::Full, .. } => "53100",
-        Error::Io { .. } | Error::Store { .. } | Error::MemoryGone { .. } => "58030",
+        Error::Store { problem: StoreProblem::Full, .. }
+        | Error::TemporaryFile { is_full: true, .. } => "53100",
+        Error::TemporaryFile { .. }
+        | Error::Io { .. }
+        | Error::Store { .. }
+        | Error::MemoryGone { .. } => "58030",
         Error::Corrupt { .. } => "XX001",
         Error::Interrupted | Error::TimedOut { .. } => "57014",
         Error::LimitReached { .. } => "54000",

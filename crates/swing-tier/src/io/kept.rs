@@ -27,7 +27,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32};
 
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::process::ProcessMark;
 
 /// How often a number is looked at, while other threads open the same file again.
 const MAX_LOOKS: u32 = 4;
@@ -55,9 +57,9 @@ pub struct KeptFile {
     _inode: Option<Mapping>,
 }
 
-/// A mapping of a file, without access.
+/// A mapping of a file, without access; with a mark, one that forked children do not have.
 #[derive(Debug)]
-struct Mapping(usize);
+struct Mapping(usize, Option<ProcessMark>);
 
 /// What is mapped.
 const LEN: usize = 4096;
@@ -68,14 +70,25 @@ impl Mapping {
         // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nothing.
         unsafe { rustix::mm::mmap(null_mut(), LEN, none, flags, file, 0) }
             .ok()
-            .map(|a| Mapping(a as usize))
+            .map(|a| Mapping(a as usize, None))
+    }
+
+    /// Takes it from children; `None`, and no mapping, where the kernel does not.
+    fn not_for_children(mut self) -> Option<Self> {
+        // SAFETY: the mapping is this one's, and nobody uses its bytes.
+        unsafe { rustix::mm::madvise(self.0 as *mut _, LEN, Advice::LinuxDontFork) }.ok()?;
+        self.1 = Some(ProcessMark::current());
+        Some(self)
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new`, and is unmapped once; a child has its copy.
-        let _ = unsafe { rustix::mm::munmap(self.0 as *mut _, LEN) };
+        if self.1.is_none_or(|mark| !mark.is_stale()) {
+            // SAFETY: the mapping was made by `new`, and is unmapped once; a child has its copy,
+            // or else a mark that is stale.
+            let _ = unsafe { rustix::mm::munmap(self.0 as *mut _, LEN) };
+        }
     }
 }
 
@@ -128,6 +141,14 @@ impl KeptFile {
             keeper,
             _inode: inode,
         }
+    }
+
+    /// Keeps an open file without a name that nothing in a forked child keeps, once its copy of
+    /// the number is closed there.
+    pub(crate) fn not_for_children(file: impl Into<OwnedFd>) -> Self {
+        let mut kept = Self::new(file, None);
+        kept._inode = kept._inode.take().and_then(Mapping::not_for_children);
+        kept
     }
 
     fn is_own(&self, number: RawFd) -> bool {

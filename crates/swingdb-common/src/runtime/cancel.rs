@@ -43,6 +43,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::error::{Error, Result, panic_text, panicked};
+use crate::runtime::temporary::Folder;
 use crate::runtime::wait::block_on_ticking;
 
 /// Ends the statements a session is running; see
@@ -94,8 +95,17 @@ struct Reached {
 impl Running {
     /// A token for a statement that starts now; forgotten when its last clone is dropped.
     pub fn start(self: &Arc<Self>, limit: Option<Duration>) -> CancelToken {
+        self.start_with(limit, None)
+    }
+
+    /// As [`start`](Self::start), of a statement with a folder of its own for temporary files.
+    pub fn start_with(
+        self: &Arc<Self>,
+        limit: Option<Duration>,
+        folder: Option<Folder>,
+    ) -> CancelToken {
         let deadline = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
-        let token = Arc::new(Cancel { deadline, ..Cancel::default() });
+        let token = Arc::new(Cancel { deadline, folder, ..Cancel::default() });
         self.add(&token);
         WITHIN.with_borrow(|all| all.iter().for_each(|work| work.add(&token)));
         CancelToken(token)
@@ -207,6 +217,8 @@ struct Cancel {
     wake: Notify,
     /// When the statement ends whether it has finished or not, and after how long that is.
     deadline: Option<(Instant, Duration)>,
+    /// Where its temporary files lie, if not in the folder that the environment names.
+    folder: Option<Folder>,
 }
 
 impl Cancel {
@@ -381,6 +393,12 @@ pub fn planning() -> Option<CancelToken> {
     PLANNING.with_borrow(Option::clone)
 }
 
+/// The folder for temporary files of the statement that this thread works on.
+pub fn temporary_folder() -> Folder {
+    let named = planning().and_then(|token| token.0.folder.clone());
+    named.unwrap_or_else(Folder::of_environment)
+}
+
 /// The error for a panic; that of the statement where a [`checkpoint`] has unwound the stack.
 pub(crate) fn unwound(payload: Box<dyn Any + Send>) -> Error {
     match payload.is::<Unwound>() {
@@ -477,6 +495,13 @@ mod tests {
         }
         assert!(go_on().is_ok(), "a thread without a statement goes on");
         drop(first);
+        let named = running.start_with(None, Some(Folder::named("/elsewhere".into())));
+        {
+            let _working = OnThread::of(&named);
+            assert_eq!(temporary_folder(), Folder::named("/elsewhere".into()));
+        }
+        assert_eq!(temporary_folder(), Folder::of_environment());
+        drop(named);
         let late = running.start(Some(Duration::ZERO));
         assert!(matches!(late.check(), Err(Error::TimedOut { limit_ms: 0 })));
         late.wait(late.cancelled());

@@ -337,9 +337,9 @@ impl InputFile {
                 break;
             }
             let written = io::Write::write_all(&mut file, &block[..read]);
-            written.map_err(|error| Error::io(&folder, error))?;
+            written.map_err(|error| folder.failed("write", &error))?;
         }
-        self.bytes = file.stream_position().map_err(|error| Error::io(&folder, error))?;
+        self.bytes = file.stream_position().map_err(|error| folder.failed("write", &error))?;
         (self.stream, self.packing) = (None, Packing::Plain);
         self.copy = Some(Arc::new(file));
         Ok(self)

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::json;
-use swingdb_common::error::{Error, Result};
+use swingdb_common::error::Result;
+use swingdb_common::runtime::temporary::Folder;
 
 use crate::input::fetcher::{Fetcher, Part, broken};
 use crate::input::stream::nameless_file;
@@ -32,6 +33,8 @@ pub(crate) struct Parts {
     pub(crate) bytes: u64,
     version: String,
     pub(crate) file: Arc<File>,
+    /// Where the file lies.
+    folder: Folder,
     here: Mutex<Ranges>,
     fetcher: Arc<Fetcher>,
 }
@@ -65,12 +68,13 @@ impl Parts {
 
     fn new(address: &str, part: &Part, fetcher: &Arc<Fetcher>) -> Result<Self> {
         let (file, folder) = nameless_file()?;
-        file.set_len(part.bytes).map_err(|error| Error::io(&folder, error))?;
+        file.set_len(part.bytes).map_err(|error| folder.failed("write", &error))?;
         Ok(Self {
             address: address.to_string(),
             bytes: part.bytes,
             version: part.version.clone(),
             file: Arc::new(file),
+            folder,
             here: Mutex::default(),
             fetcher: Arc::clone(fetcher),
         })
@@ -134,8 +138,8 @@ impl Parts {
         let (Some(start), Some(end)) = (start, end.filter(|end| *end <= self.bytes)) else {
             return Err(broken(&self.address, "more bytes came than it has"));
         };
-        let folder = std::env::temp_dir();
-        self.file.write_all_at(bytes, start).map_err(|error| Error::io(&folder, error))?;
+        let written = self.file.write_all_at(bytes, start);
+        written.map_err(|error| self.folder.failed("write", &error))?;
         self.here.lock().add(start..end);
         Ok(())
     }

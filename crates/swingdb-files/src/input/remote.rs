@@ -75,7 +75,7 @@ fn fetch(address: String) -> Result<Object> {
     let mut bytes = 0;
     run("get", &address, |block| {
         bytes += block.len() as u64;
-        file.write_all(block).map_err(|error| Error::io(&folder, error))
+        file.write_all(block).map_err(|error| folder.failed("write", &error))
     })?;
     Ok(Object::Whole { address, file, bytes })
 }

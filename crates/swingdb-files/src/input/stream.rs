@@ -12,11 +12,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use swingdb_common::error::{Error, Result};
+use swingdb_common::error::Result;
+use swingdb_common::runtime::temporary::Folder;
 use swingdb_common::runtime::{cancel, pipes};
 
 /// Between two looks at whether the statement is interrupted.
@@ -134,12 +135,9 @@ impl Read for Reader {
 }
 
 /// A new file on a disk that no folder shows, and the folder that it lies in.
-pub(crate) fn nameless_file() -> Result<(File, PathBuf)> {
-    let folder = std::env::temp_dir();
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).custom_flags(libc::O_TMPFILE);
-    let file = options.open(&folder).map_err(|error| Error::io(&folder, error))?;
-    Ok((file, folder))
+pub(crate) fn nameless_file() -> Result<(File, Folder)> {
+    let folder = cancel::temporary_folder();
+    Ok((folder.plain_file()?, folder))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use swingdb_common::time::zones::Zone;
 
 use crate::options::bar::ProgressBar;
 use crate::options::limits::{Limits, show_timeout};
+use crate::options::temporary::TemporaryFiles;
 
 /// Names and values of all settings: ours first, then the engine's.
 pub fn all(state: &SessionState) -> Vec<(String, String)> {
@@ -20,10 +21,13 @@ pub fn all(state: &SessionState) -> Vec<(String, String)> {
 pub(crate) fn own(state: &SessionState) -> Vec<(String, String)> {
     let limits = Limits::of(state.config());
     let bar = ProgressBar::of(state.config());
+    let files = TemporaryFiles::of(state.config());
     let number = |limit: Option<u64>| limit.unwrap_or_default().to_string();
     vec![
         ("threads".to_string(), state.config().target_partitions().to_string()),
         ("memory_limit".to_string(), memory_limit(state)),
+        ("temp_directory".to_string(), files.directory.show()),
+        ("max_temp_directory_size".to_string(), files.most.show()),
         ("timezone".to_string(), Zone::of(state.config_options()).to_string()),
         ("enable_external_access".to_string(), limits.external_access.to_string()),
         ("lock_configuration".to_string(), limits.locked.to_string()),

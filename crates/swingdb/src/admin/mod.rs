@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use swing::{AreaInfo, AreaName, GcReport, Namespace, RemoveReport};
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::runtime::temporary::Folder;
 use swingdb_store::{Durability, Store};
 
 pub use doctor::{Finding, doctor, doctor_in};
@@ -149,12 +150,17 @@ pub fn discard_snapshot_in(home: &Path, name: &str) -> Result<RemoveReport> {
     drop_in(home, name)
 }
 
-/// Frees what dead processes left behind.
+/// Frees what dead processes left behind, also in the folder for temporary files.
 pub fn gc() -> Result<GcReport> {
-    Ok(Namespace::open_default()?.gc()?)
+    gc_with(&Namespace::open_default()?)
 }
 
 /// As [`gc`], in the namespace directory `home`.
 pub fn gc_in(home: &Path) -> Result<GcReport> {
-    Ok(Namespace::open(home)?.gc()?)
+    gc_with(&Namespace::open(home)?)
+}
+
+fn gc_with(space: &Namespace) -> Result<GcReport> {
+    Folder::of_environment().sweep();
+    Ok(space.gc()?)
 }

@@ -31,10 +31,6 @@ pub(super) fn set(name: &str, value: Option<&str>) -> Option<Result<()>> {
             &["true", "false", "on", "off", "yes", "no", "1", "0"],
             "this is neither true nor false",
         ),
-        "temp_directory" => never(
-            "what does not fit into memory goes to the system's directory for temporary files, \
-             which the variable TMPDIR of the environment names",
-        ),
         "autoinstall_known_extensions" | "autoload_known_extensions" | "extension_directory" => {
             never("there are no extensions")
         }
@@ -67,7 +63,7 @@ mod tests {
             ("default_null_order", "nulls_first"),
             ("default_order", "desc"),
             ("preserve_insertion_order", "soon"),
-            ("temp_directory", "/tmp"),
+            ("enable_profiling", "json"),
         ] {
             assert!(matches!(set(name, Some(value)), Some(Err(_))), "{name}");
         }

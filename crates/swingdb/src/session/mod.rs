@@ -57,6 +57,7 @@ use swingdb_sql::bind::catalogs::{Catalogs, Found, Source, match_name};
 use swingdb_sql::engine;
 use swingdb_sql::options::bar::ProgressBar;
 use swingdb_sql::options::limits::Limits;
+use swingdb_sql::options::temporary::TemporaryFiles;
 use swingdb_sql::planner::{Answers, Planner, derived};
 use swingdb_sql::text::depth;
 use swingdb_sql::text::parameters::{Numbering, Params};
@@ -140,6 +141,13 @@ struct State {
 impl State {
     fn limits(&self) -> Limits {
         self.engine.as_ref().map(|engine| Limits::of(engine.config())).unwrap_or_default()
+    }
+
+    /// The token of a statement that starts now.
+    fn start(&self, running: &Arc<Running>) -> CancelToken {
+        let config = self.engine.as_ref().map(SessionState::config);
+        let folder = config.and_then(|config| TemporaryFiles::of(config).directory.named());
+        running.start_with(self.limits().statement_timeout, folder)
     }
 }
 
@@ -257,8 +265,7 @@ impl Session {
     /// The statement that holds the lock begins.
     fn begun<'a>(&'a self, lock: MutexGuard<'a, ()>) -> StatementGuard<'a> {
         let mut state = self.conversation.state.lock();
-        let limit = state.limits().statement_timeout;
-        let token = self.conversation.running.start(limit);
+        let token = state.start(&self.conversation.running);
         let working = OnThread::of(&token);
         state.token = Some(token);
         drop(state);
@@ -515,8 +522,7 @@ impl Session {
 
     /// A token for what is done beside the session's statements; interrupts reach it.
     pub(crate) fn token_beside(&self) -> CancelToken {
-        let limit = self.limits().statement_timeout;
-        self.conversation.running.start(limit)
+        self.conversation.state.lock().start(&self.conversation.running)
     }
 
     /// The rows that a statement called `name` collects, of which there are none yet.
@@ -532,8 +538,13 @@ impl Session {
     /// The token of the running statement; long work asks it whether to go on.
     pub(crate) fn cancel_token(&self) -> CancelToken {
         let mut state = self.conversation.state.lock();
-        let limit = state.limits().statement_timeout;
-        state.token.get_or_insert_with(|| self.conversation.running.start(limit)).clone()
+        match &state.token {
+            Some(token) => token.clone(),
+            None => {
+                let token = state.start(&self.conversation.running);
+                state.token.insert(token).clone()
+            }
+        }
     }
 
     pub(crate) fn progress(&self) -> Option<Arc<dyn Progress>> {

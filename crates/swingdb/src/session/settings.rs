@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `threads` | partitions a plan is cut into, threads that write |
 //! | `memory_limit` | bytes the operators of this session's statements may hold (`'4GB'`) |
+//! | `temp_directory`, `max_temp_directory_size` | where they write what does not fit, how much |
 //! | `timezone` | the zone whose clock shows points in time: its name |
 //! | `statement_timeout` and others | what statements may do, see [`limits`] |
 //! | `enable_progress_bar`, `progress_bar_time` | whether long statements show a bar, and when |
@@ -27,16 +28,19 @@ use swingdb_common::time::zones::Zone;
 use swingdb_sql::engine;
 use swingdb_sql::options::bar::ProgressBar;
 use swingdb_sql::options::limits::{Limits, parse_timeout};
-use swingdb_sql::options::shown;
+use swingdb_sql::options::temporary::{Directory, Most, TemporaryFiles};
+use swingdb_sql::options::{parse_bytes, shown};
 
 use crate::session::Session;
 use crate::session::duckdb_settings;
 use crate::session::result::QueryResult;
 
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
-const OWN: [&str; 10] = [
+const OWN: [&str; 12] = [
     "threads",
     "memory_limit",
+    "temp_directory",
+    "max_temp_directory_size",
     "timezone",
     "enable_external_access",
     "lock_configuration",
@@ -188,12 +192,13 @@ fn assign(state: &mut SessionState, name: &str, value: Option<&str>) -> Result<(
     match key.as_str() {
         "memory_limit" => {
             let limit = match value {
-                Some(value) => parse_bytes(value)?,
+                Some(value) => parse_memory(value)?,
                 None => engine::default_memory_limit(),
             };
             *state = engine::with_memory_limit(state, limit)?;
             return Ok(());
         }
+        "temp_directory" | "max_temp_directory_size" => return assign_files(state, &key, value),
         "enable_external_access" => {
             let allowed = value.map_or(Ok(true), |value| truth(name, value))?;
             if allowed {
@@ -217,6 +222,21 @@ fn assign(state: &mut SessionState, name: &str, value: Option<&str>) -> Result<(
         _ => return assign_option(state, name, &key, value),
     }
     limits.carry(state.config_mut());
+    Ok(())
+}
+
+/// The same of the settings of temporary files.
+fn assign_files(state: &mut SessionState, key: &str, value: Option<&str>) -> Result<()> {
+    let (default, mut files) = (TemporaryFiles::configured()?, TemporaryFiles::of(state.config()));
+    match (key, value) {
+        ("temp_directory", Some(value)) => {
+            Limits::of(state.config()).external("SET temp_directory")?;
+            files.directory = Directory::parse(value)?;
+        }
+        ("temp_directory", None) => files.directory = default.directory,
+        (_, value) => files.most = value.map_or(Ok(default.most), Most::parse)?,
+    }
+    *state = engine::with_temporary_files(state, files)?;
     Ok(())
 }
 
@@ -316,24 +336,13 @@ fn text(value: &Expr) -> Result<String> {
 }
 
 /// `4GB`, `512 MiB`, `80%` of the machine's memory, or a number of bytes.
-fn parse_bytes(text: &str) -> Result<usize> {
-    let wrong = || Error::plan(format!("{text:?} is no amount of memory, as '4GB' is one"));
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: f64 = text[..digits].parse().map_err(|_| wrong())?;
-    let factor = match text[digits..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "k" | "kb" => 1e3,
-        "m" | "mb" => 1e6,
-        "g" | "gb" => 1e9,
-        "t" | "tb" => 1e12,
-        "kib" => 1024.0,
-        "mib" => 1024.0 * 1024.0,
-        "gib" => 1024.0 * 1024.0 * 1024.0,
-        "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        "%" => engine::default_memory_limit() as f64 / 80.0,
-        _ => return Err(wrong()),
-    };
+fn parse_memory(text: &str) -> Result<usize> {
+    let Some(percent) = text.trim().strip_suffix('%') else { return parse_bytes(text) };
+    // By default it is 80 % of the memory.
+    let factor = engine::default_memory_limit() as f64 / 80.0;
+    let number: f64 = percent.trim().parse().map_err(|_| {
+        Error::plan(format!("{text:?} is no part of the machine's memory, as '80%' is one"))
+    })?;
     Ok((number * factor) as usize)
 }
 
@@ -343,10 +352,9 @@ mod tests {
 
     #[test]
     fn amounts_of_memory() {
-        assert_eq!(parse_bytes("4GB").unwrap(), 4_000_000_000);
-        assert_eq!(parse_bytes("1.5 MiB").unwrap(), 1_572_864);
-        assert_eq!(parse_bytes("123").unwrap(), 123);
-        assert!(parse_bytes("much").is_err());
-        assert!(parse_bytes("4 parsec").is_err());
+        assert_eq!(parse_memory("1.5 MiB").unwrap(), 1_572_864);
+        let usual = engine::default_memory_limit();
+        assert!(parse_memory("80 %").unwrap().abs_diff(usual) <= 1);
+        assert!(parse_memory("much%").is_err());
     }
 }

@@ -1,20 +1,23 @@
-//! Exchanges whose rows are in temporary files end, and their files go.
+//! Exchanges whose rows are in temporary files end, and nothing is left of the files.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SpillFile, TaskContext};
 use datafusion::physical_expr::expressions::col;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use futures::TryStreamExt;
-use swingdb_sql::engine::{base_state, with_memory_limit};
+use swingdb_common::error::Error;
+use swingdb_sql::engine::{base_state, with_memory_limit, with_temporary_files};
+use swingdb_sql::options::temporary::{Directory, TemporaryFiles};
 
 const PARTITIONS: usize = 4;
 const BATCHES: usize = 200;
@@ -90,10 +93,12 @@ fn what_is_written_behind_a_read_is_read_too() {
     let file = file();
     let mut writer = file.open_writer().unwrap();
     writer.write_all(b"one").unwrap();
+    writer.flush().unwrap();
     let mut rows = file.read_stream().unwrap();
     on_threads(async {
         assert_eq!(rows.try_next().await.unwrap().unwrap(), "one");
         writer.write_all(b" and two").unwrap();
+        writer.flush().unwrap();
         assert_eq!(rows.try_next().await.unwrap().unwrap(), " and two");
         assert!(rows.try_next().await.unwrap().is_none());
     });
@@ -105,37 +110,71 @@ fn file() -> Arc<dyn SpillFile> {
     environment.disk_manager.create_tmp_file(EXCHANGE).unwrap()
 }
 
+/// Operators whose files lie in a folder.
+fn in_folder(folder: &Path) -> SessionState {
+    let directory = Directory::Named(folder.to_path_buf());
+    let files = TemporaryFiles { directory, ..TemporaryFiles::default() };
+    with_temporary_files(base_state().unwrap(), files).unwrap()
+}
+
+/// Descriptors of files in a folder.
+fn open_in(folder: &Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let open = open.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
+    open.filter(|path| path.starts_with(folder)).count()
+}
+
 #[test]
-fn files_are_closed_and_go_with_their_batches() {
-    let (one, other) = (file(), file());
-    let path = |file: &Arc<dyn SpillFile>| file.path().unwrap().to_path_buf();
-    let paths = [path(&one), path(&other)];
-    for file in [&one, &other] {
+fn files_have_no_names_and_share_a_descriptor_that_goes_with_the_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = in_folder(folder.path());
+    let files = (0..100).map(|_| {
+        let file = state.runtime_env().disk_manager.create_tmp_file(EXCHANGE).unwrap();
         let mut writer = file.open_writer().unwrap();
         writer.write_all(b"a batch").unwrap();
         writer.finish().unwrap();
         assert_eq!(file.size(), Some(7));
-    }
-    let open = std::fs::read_dir("/proc/self/fd").unwrap();
-    let open = open.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
-    let open = open.collect::<Vec<PathBuf>>();
-    assert!(paths.iter().all(|path| path.exists() && !open.contains(path)));
-    drop(one);
-    assert!(!paths[0].exists() && paths[1].exists());
-    drop(other);
-    assert!(!paths[1].exists());
+        file
+    });
+    let mut files = files.collect::<Vec<_>>();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(open_in(folder.path()), 1);
+    files.truncate(1);
+    assert_eq!(open_in(folder.path()), 1);
+    let read = async || files[0].read_stream()?.try_collect::<Vec<_>>().await;
+    assert_eq!(on_threads(read()).unwrap(), ["a batch"]);
+    drop(files);
+    assert_eq!(open_in(folder.path()), 0);
 }
 
 #[test]
 fn who_reads_a_batch_is_told_that_it_could_not_be_written() {
-    let file = file();
-    // Another file is in its place.
-    std::fs::write(file.path().unwrap(), b"").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let state = in_folder(&folder.path().join("missing/too"));
+    let file = state.runtime_env().disk_manager.create_tmp_file(EXCHANGE).unwrap();
     let mut writer = file.open_writer().unwrap();
     writer.write_all(b"a batch").unwrap();
     writer.write_all(b"and more").unwrap();
     writer.finish().unwrap();
     let read = async || file.read_stream()?.try_collect::<Vec<_>>().await;
-    let error = on_threads(read()).unwrap_err();
-    assert!(matches!(error, DataFusionError::IoError(_)), "{error}");
+    let error = Error::from(on_threads(read()).unwrap_err());
+    assert!(matches!(error, Error::TemporaryFile { errno: Some(2), .. }), "{error:?}");
+    assert!(error.to_string().contains("missing/too"), "{error}");
+}
+
+/// Neither does an exchange hang whose files cannot be written.
+#[test]
+fn an_exchange_that_cannot_write_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = with_memory_limit(&in_folder(&folder.path().join("missing/too")), 1).unwrap();
+    let config = state.config().clone().with_batch_size(ROWS);
+    let context = Arc::new(TaskContext::from(&state).with_session_config(config));
+    on_threads(async {
+        for round in 0..20 {
+            let read = tokio::time::timeout(DEADLINE, sum(&exchange(), &context)).await;
+            let read = read.unwrap_or_else(|_| panic!("round {round} does not end"));
+            let error = Error::from(read.unwrap_err());
+            assert!(matches!(error, Error::TemporaryFile { .. }), "{error:?}");
+        }
+    });
 }
