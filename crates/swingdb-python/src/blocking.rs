@@ -11,9 +11,9 @@
 //! result.
 //!
 //! Idle workers are kept for the next statement; handing one a statement costs some ten
-//! microseconds, and more where processors sleep. The list of idle workers is only touched by threads that hold the interpreter's
-//! lock, and a `fork` from Python holds it too: so the child never finds the list locked, and
-//! forgets it, since it has none of its threads.
+//! microseconds, and more where processors sleep. The list of idle workers is only touched by
+//! threads that hold the interpreter's lock, and a `fork` from Python holds it too: so the child
+//! never finds the list locked, and forgets it, since it has none of its threads.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
