@@ -48,7 +48,7 @@ def answer(con: swingdb.Connection, name: str, folder: Path) -> object:
         return con.sql(sums.format("rowid", "u")).fetchall()
     if name == "copy":
         file = f"(SELECT *, file_row_number AS r FROM read_parquet('{folder}/out.parquet',"
-        return con.sql(sums.format("r", file + " file_row_number => true))")).fetchall()
+        return con.sql(sums.format("r", file + " file_row_number = true))")).fetchall()
     if name == "insert":
         return con.sql("SELECT count(*), sum(n), min(s) FROM v").fetchall()
     return result.fetchall()
