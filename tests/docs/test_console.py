@@ -26,6 +26,8 @@ DOCUMENTS = [
 #: Beginnings of commands that are not run, and why.
 NOT_RUN = {
     "swingdb serve": "serves until it is ended",
+    "swingdb node": "of the workspace of clusters, which the usual build leaves out",
+    "swingdb --cluster": "of the workspace of clusters, which the usual build leaves out",
     "swingdb ui": "serves until it is ended",
     "swingdb-server": "serves until it is ended",
     "dbt": "another program",

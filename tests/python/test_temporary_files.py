@@ -508,7 +508,7 @@ def anonymous():
 con = swingdb.connect()
 con.execute("CREATE TABLE t AS SELECT range AS i, (range * 7919) % 1000003 AS k,"
             " md5(range::VARCHAR) || md5((range + 1)::VARCHAR) AS s FROM range(4000000)")
-con.execute(f"SET memory_limit = '100MB', temp_directory = '{sys.argv[1]}', threads = 2")
+con.execute(f"SET memory_limit = '200MB', temp_directory = '{sys.argv[1]}', threads = 2")
 con.execute("SELECT k, count(*) FROM (SELECT * FROM t LIMIT 100000) GROUP BY k").fetchall()
 before, most, ended = anonymous(), 0, threading.Event()
 
@@ -517,7 +517,7 @@ def look():
     while not ended.wait(0.002):
         most = max(most, anonymous())
 
-thread = threading.Thread(target=look)
+thread = threading.Thread(target=look, daemon=True)
 thread.start()
 for statement in [
     "SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY s) AS n FROM t) WHERE n > 5",
@@ -541,7 +541,7 @@ thread.join()
     for line in done.stdout.splitlines():
         grown = int(line.split()[0])
         # Segments that are put together (131 072 rows a thread) come on top.
-        assert grown < 250, f"{line}: more than 100 MB and what does not count"
+        assert grown < 350, f"{line}: more than 200 MB and what does not count"
 
 
 def test_an_error_of_memory_says_what_to_do(full: swingdb.Connection) -> None:

@@ -14,6 +14,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::runtime::cancel;
 use swingdb_common::runtime::cancel::StatementName;
 use swingdb_common::runtime::meter::Meter;
+use swingdb_common::runtime::temporary::Folder;
 
 use crate::input::fetcher::{address, not_fetched};
 use crate::input::parts::Parts;
@@ -96,23 +97,31 @@ pub(crate) fn find_input(path: &str, format: Option<FileFormat>) -> Result<Vec<I
 /// without a name: those of a FIFO until the statement has ended, those of the standard input for
 /// all statements of the process.
 pub(crate) fn find_read(path: &str, format: Option<FileFormat>) -> Result<Vec<InputFile>> {
-    static STANDARD_INPUT: Mutex<Option<InputFile>> = Mutex::new(None);
+    static STANDARD_INPUT: Mutex<Option<Result<InputFile>>> = Mutex::new(None);
     if remote::is_remote(path) {
         return find_remote(path, format);
     }
     if is_standard_input(path) {
         let mut known = STANDARD_INPUT.lock();
-        if let Some(known) = known.as_ref() {
-            return Ok(vec![known.clone()]);
-        }
-        let Some(read) = read_stream(path)? else { return find_files(path) };
-        *known = Some(read.clone());
-        return Ok(vec![read]);
+        let read = match known.as_ref() {
+            Some(read) => read.clone(),
+            None => {
+                // Where no file can be made, nothing has been read yet.
+                let file = nameless_file()?;
+                let Some(stream) = stream_at(path)? else { return find_files(path) };
+                known.insert(copied(path, stream, file)).clone()
+            }
+        };
+        return Ok(vec![read?]);
     }
     let is_fifo = std::fs::metadata(path).is_ok_and(|facts| facts.file_type().is_fifo());
     match is_fifo && cancel::planning().is_some() {
         true => {
-            let read = kept(path, || Ok(read_stream(path)?.into_iter().collect()))?;
+            let read = kept(path, || {
+                let file = nameless_file()?;
+                let read = stream_at(path)?.map(|stream| copied(path, stream, file));
+                Ok(read.transpose()?.into_iter().collect())
+            })?;
             if read.is_empty() { find_files(path) } else { Ok(read) }
         }
         false => find_files(path),
@@ -141,33 +150,37 @@ fn find_remote(path: &str, format: Option<FileFormat>) -> Result<Vec<InputFile>>
     })
 }
 
-/// What `read` gives of a path, once for a statement, which may ask for it several times.
+/// What `read` gives of a path, once for a statement, which may ask for it several times. So is its
+/// error: what has been read of a stream is gone.
 fn kept(path: &str, read: impl FnOnce() -> Result<Vec<InputFile>>) -> Result<Vec<InputFile>> {
-    static READ: Mutex<Vec<(StatementName, String, Vec<InputFile>)>> = Mutex::new(Vec::new());
+    type Known = (StatementName, String, Result<Vec<InputFile>>);
+    static READ: Mutex<Vec<Known>> = Mutex::new(Vec::new());
     let Some(statement) = cancel::planning() else { return read() };
     {
         let mut all = READ.lock();
         all.retain(|(name, _, _)| !name.has_ended());
-        let is_this = |(name, known, _): &&(StatementName, String, Vec<InputFile>)| {
-            name.is_of(&statement) && known == path
-        };
+        let is_this = |(name, known, _): &&Known| name.is_of(&statement) && known == path;
         if let Some((_, _, read)) = all.iter().find(is_this) {
-            return Ok(read.clone());
+            return read.clone();
         }
     }
     // Others read theirs meanwhile.
-    let read = read()?;
-    if !read.is_empty() {
+    let read = read();
+    if !read.as_ref().is_ok_and(Vec::is_empty) {
         READ.lock().push((statement.name(), path.to_string(), read.clone()));
     }
-    Ok(read)
+    read
 }
 
-/// The bytes of a stream; `None` for what is none.
-fn read_stream(path: &str) -> Result<Option<InputFile>> {
+/// The stream at a path; `None` for what is none.
+fn stream_at(path: &str) -> Result<Option<Arc<Stream>>> {
     let path = Path::new(path);
-    let stream = Stream::open(path).map_err(|error| Error::io(path, error))?;
-    stream.map(|stream| InputFile::of_stream(path, stream)?.copied()).transpose()
+    Stream::open(path).map_err(|error| Error::io(path, error))
+}
+
+/// The bytes of a stream in a file without a name.
+fn copied(path: &str, stream: Arc<Stream>, file: (File, Folder)) -> Result<InputFile> {
+    InputFile::of_stream(Path::new(path), stream)?.copied(file)
 }
 
 /// The files that `path` names: itself, or what its pattern matches, in order of their names.
@@ -322,13 +335,12 @@ impl InputFile {
             FileFormat::Arrow => self.head.starts_with(FILE_MAGIC),
             FileFormat::Csv | FileFormat::Json => false,
         };
-        if from_end { self.copied() } else { Ok(self) }
+        if from_end { self.copied(nameless_file()?) } else { Ok(self) }
     }
 
-    /// All bytes of a stream as a file without a name, which can be read any number of times.
-    fn copied(mut self) -> Result<Self> {
+    /// All bytes of a stream in a file without a name, which can be read any number of times.
+    fn copied(mut self, (mut file, folder): (File, Folder)) -> Result<Self> {
         self.last_reading();
-        let (mut file, folder) = nameless_file()?;
         let mut reader = self.open(None)?;
         let mut block = vec![0; COMPRESSED_READ_BYTES];
         loop {
