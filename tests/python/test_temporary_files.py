@@ -501,56 +501,6 @@ def test_a_stream_that_is_read_twice_lies_there_too(
 # ---- memory ----------------------------------------------------------------------------------
 
 
-def test_the_limit_of_memory_holds(scratch: Path) -> None:
-    """What a process has more of than before its queries is near the limit."""
-    source = """
-import sys, threading, time, swingdb
-
-def anonymous():
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) >> 10 for line in file if line.startswith("RssAnon"))
-
-con = swingdb.connect()
-con.execute("CREATE TABLE t AS SELECT range AS i, (range * 7919) % 1000003 AS k,"
-            " md5(range::VARCHAR) || md5((range + 1)::VARCHAR) AS s FROM range(4000000)")
-con.execute(f"SET memory_limit = '200MB', temp_directory = '{sys.argv[1]}', threads = 2")
-con.execute("SELECT k, count(*) FROM (SELECT * FROM t LIMIT 100000) GROUP BY k").fetchall()
-before, most, ended = anonymous(), 0, threading.Event()
-
-def look():
-    global most
-    while not ended.wait(0.002):
-        most = max(most, anonymous())
-
-thread = threading.Thread(target=look, daemon=True)
-thread.start()
-for statement in [
-    "SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY s) AS n FROM t) WHERE n > 5",
-    "SELECT count(*) FROM (SELECT s, count(*) AS n FROM t GROUP BY s) WHERE n > 1",
-    "CREATE TABLE u AS SELECT * FROM t ORDER BY s",
-]:
-    most = 0
-    result = con.execute(statement)
-    if statement.startswith("SELECT"):
-        result.fetchall()
-    print(most - before, statement)
-ended.set()
-thread.join()
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", source, str(scratch)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    for line in done.stdout.splitlines():
-        grown = int(line.split()[0])
-        # Segments that are put together (131 072 rows a thread) come on top.
-        assert grown < 350, f"{line}: more than 200 MB and what does not count"
-
-
 def test_an_error_of_memory_says_what_to_do(full: swingdb.Connection) -> None:
     full.execute("SET memory_limit = '5MB'")
     for statement in [
