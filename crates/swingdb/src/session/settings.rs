@@ -337,13 +337,15 @@ fn text(value: &Expr) -> Result<String> {
 
 /// `4GB`, `512 MiB`, `80%` of the machine's memory, or a number of bytes.
 fn parse_memory(text: &str) -> Result<usize> {
-    let Some(percent) = text.trim().strip_suffix('%') else { return parse_bytes(text) };
-    // By default it is 80 % of the memory.
-    let factor = engine::default_memory_limit() as f64 / 80.0;
-    let number: f64 = percent.trim().parse().map_err(|_| {
+    let Some(percent) = text.trim().strip_suffix('%').map(str::trim) else {
+        return parse_bytes(text);
+    };
+    let is_plain = percent.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let number = percent.parse::<f64>().ok().filter(|_| is_plain).ok_or_else(|| {
         Error::plan(format!("{text:?} is no part of the machine's memory, as '80%' is one"))
     })?;
-    Ok((number * factor) as usize)
+    // By default it is 80 % of the memory.
+    Ok((number * engine::default_memory_limit() as f64 / 80.0) as usize)
 }
 
 #[cfg(test)]
@@ -355,6 +357,8 @@ mod tests {
         assert_eq!(parse_memory("1.5 MiB").unwrap(), 1_572_864);
         let usual = engine::default_memory_limit();
         assert!(parse_memory("80 %").unwrap().abs_diff(usual) <= 1);
-        assert!(parse_memory("much%").is_err());
+        for wrong in ["much%", "%", "-5%", "1e3%", "inf%", "nan%", "1.2.3%"] {
+            assert!(parse_memory(wrong).is_err(), "{wrong}");
+        }
     }
 }
