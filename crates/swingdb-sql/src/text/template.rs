@@ -53,10 +53,7 @@ impl Template {
     /// The template of a text with one SELECT without parameters; `None` where no value is
     /// compared, or it takes a parser to understand the text.
     pub fn of(sql: &str) -> Option<Self> {
-        let parts = (sql.len() <= MAX_TEXT).then(|| parts(sql))??;
-        if !parts.first()?.1.is_word("select") {
-            return None;
-        }
+        let parts = parts_of(sql, "select")?;
         let (mut text, mut copied) = (String::with_capacity(sql.len()), 0);
         let (mut values, mut depth, mut in_where) = (Vec::new(), 0_usize, false);
         for (index, &(at, part)) in parts.iter().enumerate() {
@@ -129,12 +126,11 @@ impl Template {
 /// The name, in small letters, and the values of a text that is one EXECUTE of plain values,
 /// `EXECUTE name(1, 'a')`; `None` where it takes a parser to understand it.
 pub fn plain_execute(sql: &str) -> Option<(String, Vec<ScalarValue>)> {
-    let mut parts = (sql.len() <= MAX_TEXT).then(|| parts(sql))??;
+    let mut parts = parts_of(sql, "execute")?;
     parts.pop_if(|(_, part)| *part == Part::Other(b';'));
-    let mut parts = parts.into_iter().map(|(_, part)| part);
-    let name = match (parts.next()?, parts.next()?, parts.next()?) {
-        (execute, Part::Word(name), Part::Other(b'(')) if execute.is_word("execute") => name,
-        _ => return None,
+    let mut parts = parts.into_iter().map(|(_, part)| part).skip(1);
+    let (Part::Word(name), Part::Other(b'(')) = (parts.next()?, parts.next()?) else {
+        return None;
     };
     let mut values = Vec::new();
     loop {
@@ -239,6 +235,14 @@ impl Part<'_> {
     fn is_any(self, words: &[&str]) -> bool {
         words.iter().any(|word| self.is_word(word))
     }
+}
+
+/// The [parts] of a text that begins with a word, and is not too long to be looked at.
+fn parts_of<'a>(sql: &'a str, first: &str) -> Option<Vec<(usize, Part<'a>)>> {
+    let begin = sql.trim_start_matches([' ', '\t', '\r', '\n']);
+    let end = begin.bytes().position(|byte| !is_in_word(byte)).unwrap_or(begin.len());
+    let is_it = sql.len() <= MAX_TEXT && begin[..end].eq_ignore_ascii_case(first);
+    is_it.then(|| parts(sql))?
 }
 
 /// The parts of a text with their places; `None`: it has comments, parameters, or texts that are
