@@ -127,9 +127,8 @@ impl Store {
             }
         }
         let folder = match &self.settings.directory {
-            Directory::Environment => Folder::of_environment(),
-            Directory::Named(path) => Folder::named(path.clone()),
             Directory::Nowhere => return Err(no_folder()),
+            directory => directory.named().unwrap_or_else(Folder::of_environment),
         };
         let file = folder.nameless_file()?;
         let usage = match idle.usage.upgrade() {
