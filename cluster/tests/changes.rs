@@ -228,10 +228,10 @@ fn the_first_node_decides_only_once() {
     });
 }
 
-#[test]
-fn coordinators_that_are_killed_at_any_time_leave_all_or_nothing() {
+/// Kills coordinators that insert rows, at any time. `settled` says how many rows there are then.
+fn with_killed_coordinators(count: usize, settled: impl Fn(&Cluster) -> String) {
     with_room(|| {
-        let nodes = nodes(2);
+        let nodes = nodes(count);
         let cluster = cluster(&nodes);
         cluster.session().unwrap().execute("CREATE TABLE t (n BIGINT)", &hash("n")).unwrap();
         let program = Program::in_a_folder();
@@ -245,8 +245,7 @@ fn coordinators_that_are_killed_at_any_time_leave_all_or_nothing() {
             let lived = coordinator.try_wait().unwrap().is_none();
             coordinator.kill().unwrap();
             coordinator.wait().unwrap();
-            cluster.recover().unwrap();
-            let now = count(&cluster).parse::<u32>().unwrap();
+            let now = settled(&cluster).parse::<u32>().unwrap();
             assert!(now == rows || now == rows + 5000, "{rows} rows became {now}");
             println!("round {round}: {rows} rows became {now}; it was killed: {lived}");
             rounds.note(now > rows);
@@ -256,37 +255,27 @@ fn coordinators_that_are_killed_at_any_time_leave_all_or_nothing() {
 }
 
 #[test]
+fn coordinators_that_are_killed_at_any_time_leave_all_or_nothing() {
+    with_killed_coordinators(2, |cluster| {
+        cluster.recover().unwrap();
+        count(cluster)
+    });
+}
+
+#[test]
 fn nodes_settle_what_a_killed_coordinator_has_left() {
-    with_room(|| {
-        let nodes = nodes(3);
-        let cluster = cluster(&nodes);
-        cluster.session().unwrap().execute("CREATE TABLE t (n BIGINT)", &hash("n")).unwrap();
-        let program = Program::in_a_folder();
-        let list = program.list("nodes", &nodes.iter().map(Node::place).collect::<Vec<_>>());
-        let add = ["INSERT INTO t SELECT * FROM generate_series(1, 5000)"];
-        let mut rows = 10_000;
-        let mut rounds = Rounds::new([(); 2].map(|()| program.run(&list, &add)));
-        while let Some(round) = rounds.again() {
-            let mut coordinator = program.start(&list, &add);
-            std::thread::sleep(rounds.at());
-            coordinator.kill().unwrap();
-            coordinator.wait().unwrap();
-            // Nobody recovers. Soon another change is possible, and no node has anything open.
-            let until = Instant::now() + Duration::from_secs(20);
-            let settled = loop {
-                let session = cluster.session().unwrap();
-                match session.query("DELETE FROM t WHERE n = 0") {
-                    Ok(_) => break session,
-                    Err(error) => assert!(Instant::now() < until, "{error}"),
-                }
-                std::thread::sleep(Duration::from_millis(50));
-            };
-            let now = one(&settled, "SELECT count(*) FROM t").parse::<u32>().unwrap();
-            assert!(now == rows || now == rows + 5000, "{rows} rows became {now}");
-            println!("round {round}: {rows} rows became {now}");
-            rounds.note(now > rows);
-            rows = now;
-        }
+    with_killed_coordinators(3, |cluster| {
+        // Nobody recovers. Soon another change is possible, and no node has anything open.
+        let until = Instant::now() + Duration::from_secs(20);
+        let settled = loop {
+            let session = cluster.session().unwrap();
+            match session.query("DELETE FROM t WHERE n = 0") {
+                Ok(_) => break session,
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        one(&settled, "SELECT count(*) FROM t")
     });
 }
 

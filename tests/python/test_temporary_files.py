@@ -363,6 +363,15 @@ con.execute(f"SET memory_limit = '{{tests.LIMIT}}'")
 """
 
 
+def said_by(command: list[str], environment: dict[str, str] | None = None) -> str:
+    """What a program says, which has to end well."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def in_namespace(options: str, source: str, tmp_path: Path, folder: Path) -> None:
     """Runs a program to which a folder is a tmpfs mounted with certain options."""
     mount = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
@@ -373,10 +382,7 @@ def in_namespace(options: str, source: str, tmp_path: Path, folder: Path) -> Non
     command = ["unshare", "-rm", "sh", "-c", script, "sh", sys.executable, "-c", source]
     command += [str(tmp_path), str(folder)]
     environment = {**os.environ, "SWINGDB_TEMP_DIRECTORY": str(folder)}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=300, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    said_by(command, environment)
 
 
 def test_a_full_disk(tmp_path: Path, scratch: Path) -> None:
@@ -433,16 +439,10 @@ for error in tests.check_errors(con, target, swingdb.FileError, words):
     )
     command = [*(drop if os.geteuid() == 0 else []), sys.executable, "-c", source]
     environment = {**os.environ, "SWINGDB_TEMP_DIRECTORY": str(scratch)}
-    done = subprocess.run(
-        [*command, str(tmp_path), str(scratch)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env=environment,
-    )
-    scratch.chmod(0o700)
-    assert done.returncode == 0, done.stdout + done.stderr
+    try:
+        said_by([*command, str(tmp_path), str(scratch)], environment)
+    finally:
+        scratch.chmod(0o700)
 
 
 def test_few_descriptors_are_enough(scratch: Path) -> None:
@@ -457,15 +457,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 rows = con.execute("EXPLAIN ANALYZE SELECT s, count(*) FROM t GROUP BY s ORDER BY s").fetchall()
 print(rows)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", source, str(scratch)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "spill_count=" in done.stdout
+    assert "spill_count=" in said_by([sys.executable, "-c", source, str(scratch)])
 
 
 def test_a_limit_on_lengths_of_files(scratch: Path) -> None:
@@ -479,14 +471,7 @@ con.execute(f"SET memory_limit = '{limit}', temp_directory = '{{sys.argv[1]}}'")
 resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, resource.RLIM_INFINITY))
 assert con.execute(statement).fetchall() == whole
 """.format(make=MAKE, limit=LIMIT, statement=STATEMENTS["sort"])
-    done = subprocess.run(
-        [sys.executable, "-c", source, str(scratch)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    said_by([sys.executable, "-c", source, str(scratch)])
 
 
 # ---- streams ---------------------------------------------------------------------------------
