@@ -104,8 +104,8 @@ pub fn take_care(node: &Arc<Node>, client: &Client, work: &Handle) {
 }
 
 /// Asks the decider until it says what has become of a change. Every node takes part in a change,
-/// and begins none while it has one open: a number that the decider has is this change's, or a later
-/// one's, for which this one had to be settled.
+/// and begins none while it has one open. So a number that the decider has is this change's, or
+/// that of a later one, for which this one had to be settled.
 async fn ask(node: &Arc<Node>, client: &Client, begin: &Begin, first: Duration) {
     let mut pause = first;
     for _ in 0..MOST_QUESTIONS {
