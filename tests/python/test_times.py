@@ -50,8 +50,11 @@ QUERIES = [
     "SELECT n, epoch_us(t AT TIME ZONE 'America/Los_Angeles'), "
     "epoch_us(l AT TIME ZONE 'America/Los_Angeles'), epoch_us(timezone('Asia/Kolkata', t)) "
     "FROM r ORDER BY n",
+    # Where clocks went back at a minute past midnight (St. John's, until 2011) a day begins twice,
+    # and DuckDB counts from the second time on: a day less.
     "SELECT n, date_diff('day', t, u), date_diff('month', t, u), date_diff('year', t, u) FROM r "
-    "ORDER BY n",
+    "WHERE (date_trunc('day', t) - INTERVAL 1 HOUR)::DATE < t::DATE "
+    "AND (date_trunc('day', u) - INTERVAL 1 HOUR)::DATE < u::DATE ORDER BY n",
     "SELECT n, l < t, l = t, d < t, d <= l, t BETWEEN d AND l, t IN (l::TIMESTAMPTZ, u) FROM r "
     "ORDER BY n",
     "SELECT n, epoch_us(coalesce(NULL, l, t)), epoch_us(coalesce(d, l)), "
