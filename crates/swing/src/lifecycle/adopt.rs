@@ -26,7 +26,7 @@ use crate::model::name::AreaName;
 use crate::model::own_versions::Own;
 use crate::model::runs::RunMap;
 use crate::model::units::{AreaId, AreaOffset, Epoch, ExtentId};
-use crate::namespace::files::{MEMORY, PARENTS, parent_memory_name, pin_name};
+use crate::namespace::files::{LIVE, MEMORY, PARENTS, parent_memory_name, pin_name};
 use crate::namespace::handle::Namespace;
 use crate::namespace::lease::Lease;
 use crate::namespace::owner_lock::OwnerLock;
@@ -55,6 +55,8 @@ impl Namespace {
             other => other?,
         };
         inventory.sweep(&folder)?;
+        // What a dead owner has listened on: whoever finds it would wait for this one to answer.
+        folder.unlink(LIVE)?;
         adopt(self, name, folder, lock, inventory)
     }
 }

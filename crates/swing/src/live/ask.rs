@@ -27,6 +27,8 @@ use crate::live::protocol::{
 };
 use crate::model::error::{NotFresh, Result};
 use crate::model::name::AreaName;
+use crate::namespace::files::OWNER_LOCK;
+use crate::namespace::owner_lock::read_owner;
 use crate::sys::file::Folder;
 use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::notifier::{EventFd, Stamp};
@@ -43,6 +45,8 @@ const PROMPT: Duration = Duration::from_micros(600);
 /// at the connection.
 const LOOKS_PER_YIELD: u32 = 4;
 const LOOKS_PER_HEARING: u32 = 32;
+/// How long one waits who was refused by a socket whose owner lives, until the next try.
+const CONNECT_AGAIN: Duration = Duration::from_millis(5);
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
 
@@ -307,13 +311,9 @@ pub(crate) fn ask(parent: &Folder, name: &AreaName, end: Instant) -> Result<(Ans
     }
     let folder = Arc::new(parent.open_folder(&name.folder())?.kept()?);
     let identity = folder.identity();
-    let stream = match connect(&folder, left_until(end)) {
+    let stream = match connect_to_owner(&folder, end) {
         Ok(stream) => stream,
-        // Its queue has been full for so long.
-        Err(e) if e.kind() == ErrorKind::WouldBlock => {
-            return Ok((Answer::None(NotFresh::Late), folder));
-        }
-        Err(_) => return Ok((Answer::None(NotFresh::NobodyAnswers), folder)),
+        Err(why) => return Ok((Answer::None(why), folder)),
     };
     let Ok(connection) = Connection::new(stream) else { return Ok((Answer::Closed, folder)) };
     let process = process::fork_generation();
@@ -329,11 +329,40 @@ pub(crate) fn ask(parent: &Folder, name: &AreaName, end: Instant) -> Result<(Ans
     Ok((answer.flatten().unwrap_or(Answer::Closed), folder))
 }
 
+/// Connects, also where the program of an owner that lives has closed what that listens on: it will
+/// listen anew ([`crate::live::server`]).
+fn connect_to_owner(folder: &Folder, end: Instant) -> Result<UnixStream, NotFresh> {
+    loop {
+        let error = match connect(folder, left_until(end)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => error,
+        };
+        match error.kind() {
+            // Its queue has been full for so long.
+            ErrorKind::WouldBlock => return Err(NotFresh::Late),
+            ErrorKind::ConnectionRefused if is_owned(folder) => {}
+            _ => return Err(NotFresh::NobodyAnswers),
+        }
+        if Instant::now() >= end {
+            return Err(NotFresh::Late);
+        }
+        std::thread::sleep(CONNECT_AGAIN.min(left_until(end)));
+    }
+}
+
+/// Whether a process that lives is named as the owner.
+fn is_owned(folder: &Folder) -> bool {
+    folder.open_read(OWNER_LOCK).is_ok_and(|file| read_owner(&file).is_some())
+}
+
 /// Whether somebody would be asked: a process that is only stopped is there, too.
 pub(crate) fn is_answered(parent: &Folder, name: &AreaName) -> Result<bool> {
     let folder = parent.open_folder(&name.folder())?;
-    let nobody = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
-    Ok(connect(&folder, CONNECT).map_or_else(|e| !nobody.contains(&e.kind()), |_| true))
+    Ok(match connect(&folder, CONNECT).map_err(|e| e.kind()) {
+        Err(ErrorKind::NotFound) => false,
+        Err(ErrorKind::ConnectionRefused) => is_owned(&folder),
+        _ => true,
+    })
 }
 
 /// What comes of a request that has been sent. `None` when the connection is closed, or the area
@@ -414,7 +443,7 @@ mod tests {
     use super::*;
     use crate::model::error::Fault;
     use crate::model::manifest::{AHEAD_BYTES, COMING, MAGIC};
-    use crate::namespace::files::{LIVE, SHARING};
+    use crate::namespace::files::{LIVE, NEW_LIVE, SHARING};
     use crate::policy::switches::Switches;
     use crate::{AreaOptions, ByteLen, HookOptions, Namespace};
 
@@ -567,6 +596,34 @@ mod tests {
         let gone = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
         drop(gone);
         assert_eq!(ask(&dir), Kind::Nobody);
+    }
+
+    #[test]
+    fn a_living_owner_listens_again() {
+        let _alone = ALONE.lock();
+        let (dir, folder) = folder();
+        let listen = || {
+            folder.unlink(NEW_LIVE).unwrap();
+            let listener = UnixListener::bind(folder.proc_path(NEW_LIVE).unwrap()).unwrap();
+            folder.rename(NEW_LIVE, LIVE).unwrap();
+            listener
+        };
+        drop(listen());
+        let (dead, ours) = (format!("1 {}\n", u64::MAX), process::own_description());
+        for (owner, late) in [(dead, false), (ours, true)] {
+            std::fs::write(folder.join(OWNER_LOCK), owner).unwrap();
+            let expected = if late { Kind::Late } else { Kind::Nobody };
+            assert_eq!(ask(&dir), expected);
+            let parent = Folder::open_path(dir.path()).unwrap();
+            assert_eq!(is_answered(&parent, &area_name()).unwrap(), late);
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(4 * CONNECT_AGAIN);
+                serve(&mut listen().accept().unwrap().0, &reply(FRESH));
+            });
+            assert_eq!(ask(&dir), Kind::Fresh);
+        });
     }
 
     #[test]

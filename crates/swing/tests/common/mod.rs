@@ -103,24 +103,11 @@ pub fn patient() -> swing::HookOptions {
 }
 
 /// A live hook that shows all that was stored before the call, of an owner that may get no
-/// processor for long, also before it listens again on a socket that its program has closed.
+/// processor for long.
 pub fn hook_now(h: &Home, text: &str) -> Snapshot {
-    let patience = patient().patience;
-    let begun = std::time::Instant::now();
-    loop {
-        match h.ns.hook_live_with(&name(text), patient()) {
-            Err(swing::HookError::NotFresh { why: swing::NotFresh::NobodyAnswers, .. })
-                if begun.elapsed() < patience =>
-            {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-            hooked => {
-                let snapshot = hooked.unwrap();
-                assert!(snapshot.is_fresh());
-                return snapshot;
-            }
-        }
-    }
+    let snapshot = h.ns.hook_live_with(&name(text), patient()).unwrap();
+    assert!(snapshot.is_fresh());
+    snapshot
 }
 
 /// A live hook of an owner that does not answer: the newest shared state, which says that it is.
