@@ -282,7 +282,7 @@ fn start_optimized(
     plan: &LogicalPlan,
 ) -> Result<Option<Started>> {
     let quick = is_quick(plan);
-    let physical = match scan_alone(engine, plan) {
+    let physical = match quick.then(|| scan_alone(engine, plan)).flatten() {
         Some(scan) => scan,
         None => {
             let planner = engine.query_planner();

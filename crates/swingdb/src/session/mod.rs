@@ -527,12 +527,12 @@ impl Session {
 
     /// The rows that a statement called `name` collects, of which there are none yet.
     pub(crate) fn collected(&self, name: &str) -> Result<AccountedRows> {
-        Ok(AccountedRows::new(name, self.engine()?.as_ref()))
+        self.with_settings(|settings| AccountedRows::new(name, settings))
     }
 
     /// Accounts for rows that wait until they are stored.
     pub(crate) fn waiting(&self, name: &str) -> Result<Waiting> {
-        Ok(Waiting::new(name, &self.engine()?.runtime_env().memory_pool))
+        Ok(Waiting::new(name, &self.memory()?))
     }
 
     /// The token of the running statement; long work asks it whether to go on.

@@ -18,9 +18,8 @@ pub(crate) fn for_text(sql: &str, session: &Session) -> Result<Option<MemoryRese
     if sql.len() <= UNASKED_TEXT {
         return Ok(None);
     }
-    let state = session.engine()?;
     let bytes = PER_BYTE * sql.len() as u64 + PER_TOKEN * tokens(sql) as u64;
-    reserve("text of the statement", &state.runtime_env().memory_pool, bytes).map(Some)
+    reserve("text of the statement", &session.memory()?, bytes).map(Some)
 }
 
 /// About how many tokens there are: words and signs outside of texts in quotes.
