@@ -100,8 +100,16 @@ impl BatchStream {
                 }
             };
             while let Some(batch) = stream.next().await {
-                let failed = batch.is_err();
-                if sender.send(batch.map_err(Error::from)).await.is_err() || failed {
+                let batch = match batch {
+                    Ok(batch) => Ok(batch),
+                    Err(error) => {
+                        // What the plan holds goes before the caller hears of it, and goes on.
+                        drop(stream);
+                        let _ = sender.send(Err(error.into())).await;
+                        return;
+                    }
+                };
+                if sender.send(batch).await.is_err() {
                     return;
                 }
             }
