@@ -24,6 +24,7 @@ MAKE = (
     f" md5(range::VARCHAR) AS s FROM range({ROWS})"
 )
 LIMIT = "200MB"
+LITTLE = "50MB"
 #: Statements that need more than `LIMIT`; `{}` is a folder.
 STATEMENTS = {
     "sort": "SELECT count(*), sum(n * (i % 7)), min(s), max(s) FROM"
@@ -33,6 +34,8 @@ STATEMENTS = {
     "unique": "SELECT count(*), min(s), max(m) FROM (SELECT DISTINCT s, k % 10 AS m FROM t)",
     "window": "SELECT sum(x), count(*) FROM"
     " (SELECT i - lag(i, 1, 0) OVER (PARTITION BY k % 5000 ORDER BY s) AS x FROM t)",
+    "limit": "SELECT count(*), sum(i % 7), min(s), max(s) FROM"
+    " (SELECT * FROM t ORDER BY s, i LIMIT 2000000)",
     "copy": "COPY (SELECT * FROM t ORDER BY s DESC) TO '{}/out.parquet'",
     "create": "CREATE OR REPLACE TABLE u AS SELECT * FROM t ORDER BY s",
     "insert": "INSERT INTO v SELECT s, count(*) FROM t GROUP BY s",
@@ -105,6 +108,15 @@ def test_answers_are_the_same_and_nothing_is_ever_seen(
         assert any(files for files, _ in seen), f"{name} needed no temporary file"
         assert not any(names for _, names in seen), name
         assert eventually(lambda: files_in(scratch) == 0), name
+
+
+def test_a_quarter_of_the_table_is_enough_memory(
+    full: swingdb.Connection, scratch: Path, tmp_path: Path
+) -> None:
+    whole = {name: answer(full, name, tmp_path) for name in STATEMENTS}
+    full.execute(f"SET memory_limit = '{LITTLE}', temp_directory = '{scratch}'")
+    for name in STATEMENTS:
+        assert answer(full, name, tmp_path) == whole[name], name
 
 
 SPILLING = """
