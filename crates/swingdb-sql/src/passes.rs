@@ -61,12 +61,14 @@ use crate::physical::aggregate_statistics::FromStatistics;
 use crate::physical::beside_scan::BesideScan;
 use crate::physical::dynamic_filters::HandDown;
 use crate::physical::insertion_order::InOrder;
+use crate::physical::large_limits::LargeLimits;
 use crate::physical::lost_order::LostOrder;
 use crate::physical::materialize::rule::ShareRows;
 use crate::physical::result_batches::ResultBatches;
 use crate::physical::settled_order::SettledOrder;
 use crate::physical::slices::InSlices;
 use crate::physical::sorted_limits::WholeOrder;
+use crate::physical::spilled_joins::SpilledJoins;
 use crate::physical::whole_groups::WholeGroups;
 use crate::plan::{materialized_parts, rewrite, size};
 use crate::text::depth;
@@ -512,6 +514,11 @@ pub(crate) const PHYSICAL: &[Pass<PhysicalRule>] = &[
         turn: Turn::Instead("aggregate_statistics", |rule| Arc::new(FromStatistics(rule))),
     },
     Pass {
+        file: "physical/spilled_joins",
+        why: "Joins that may not fit into memory can spill, whoever would build their table.",
+        turn: Turn::Behind("join_selection", || Arc::new(SpilledJoins)),
+    },
+    Pass {
         file: "swingdb-operators/shared_join/mod",
         why: "After the choice of the build side, before sides are collected or repartitioned.",
         turn: Turn::Behind("join_selection", || Arc::new(SharedJoins)),
@@ -530,6 +537,11 @@ pub(crate) const PHYSICAL: &[Pass<PhysicalRule>] = &[
         file: "physical/sorted_limits",
         why: "Partitions of a sorted LIMIT compare by the whole order before they share bounds.",
         turn: Turn::Before(&["FilterPushdown(Post)"], || Arc::new(WholeOrder)),
+    },
+    Pass {
+        file: "physical/large_limits",
+        why: "Sorts with large limits become ones that spill, before they share bounds.",
+        turn: Turn::Before(&["FilterPushdown(Post)"], || Arc::new(LargeLimits)),
     },
     Pass {
         file: "physical/dynamic_filters::of_running",

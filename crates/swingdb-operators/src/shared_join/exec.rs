@@ -1,7 +1,7 @@
 //! The operator: [`SharedHashJoinExec`].
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -25,13 +25,13 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, PlanProperties, SendableRecordBatchStream,
 };
 use futures::FutureExt;
-use parking_lot::Mutex;
 
 use super::build::{Build, Density};
 use super::metrics::{BuildMetrics, ProbeMetrics};
 use super::output::Output;
 use super::probe::{Probe, Running, State};
 use super::published::Published;
+use crate::meeting::Meeting;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -43,24 +43,8 @@ pub struct SharedHashJoinExec {
     join: HashJoinExec,
     /// Whether it is `x NOT IN (...)`: a NULL on the build side may be equal to any `x`.
     null_aware: bool,
-    execution: Mutex<Execution>,
+    execution: Meeting<Running>,
     metrics: ExecutionPlanMetricsSet,
-}
-
-/// Where the partitions of one execution find each other.
-#[derive(Default)]
-struct Execution {
-    /// Held until all partitions have it: an early one may end before a late one begins.
-    held: Option<Arc<Running>>,
-    running: Weak<Running>,
-    /// Partitions that have not asked for it.
-    missing: usize,
-}
-
-impl fmt::Debug for Execution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Execution {{ missing: {} }}", self.missing)
-    }
 }
 
 impl SharedHashJoinExec {
@@ -98,7 +82,7 @@ impl SharedHashJoinExec {
 
     fn of(join: &HashJoinExec, null_aware: bool) -> Result<Self> {
         let join = join.builder().with_partition_mode(PartitionMode::CollectLeft).build()?;
-        let execution = Mutex::default();
+        let execution = Meeting::default();
         Ok(Self { join, null_aware, execution, metrics: ExecutionPlanMetricsSet::new() })
     }
 
@@ -136,29 +120,6 @@ impl SharedHashJoinExec {
             }
         }
         Ok(None)
-    }
-
-    /// The execution that a partition takes part in; the first partition begins it.
-    fn running(&self, context: &Arc<TaskContext>) -> Result<Arc<Running>> {
-        let mut execution = self.execution.lock();
-        let running = match execution.running.upgrade() {
-            Some(running) if execution.missing > 0 => running,
-            _ => {
-                let running = Arc::new(self.begin(context)?);
-                let partitions = self.join.right().output_partitioning().partition_count();
-                *execution = Execution {
-                    held: Some(Arc::clone(&running)),
-                    running: Arc::downgrade(&running),
-                    missing: partitions,
-                };
-                running
-            }
-        };
-        execution.missing -= 1;
-        if execution.missing == 0 {
-            execution.held = None;
-        }
-        Ok(running)
     }
 
     fn begin(&self, context: &Arc<TaskContext>) -> Result<Running> {
@@ -299,7 +260,8 @@ impl ExecutionPlan for SharedHashJoinExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let join = &self.join;
-        let running = self.running(&context)?;
+        let partitions = join.right().output_partitioning().partition_count();
+        let running = self.execution.join(partitions, || self.begin(&context))?;
         let batch_rows = context.session_config().batch_size().max(1);
         let input = join.right().execute(partition, context)?;
         let (left, right) = (join.left().schema(), join.right().schema());

@@ -1,0 +1,85 @@
+//! Joins whose table may not fit into memory can spill: [`SpilledJoins`].
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use swingdb_functions::bounded::MemoryLeft;
+use swingdb_operators::spilled_join::SpilledHashJoinExec;
+
+use crate::physical::large_limits::row_bytes;
+
+/// The part of the memory, one in so many, that a join's table may take before it has to be one
+/// that can spill.
+const SHARE: usize = 4;
+/// Bytes of a value that has no fixed width, and what a row takes in a table besides.
+const VALUE_BYTES: usize = 64;
+const ENTRY_BYTES: usize = 16;
+
+/// Replaces hash joins by [`SpilledHashJoinExec`] where their build side is expected to take much
+/// of `memory_limit`. To run behind the choice of the build side, and before orders are settled:
+/// such a join keeps none.
+#[derive(Debug, Default)]
+pub(crate) struct SpilledJoins;
+
+impl PhysicalOptimizerRule for SpilledJoins {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let limit = config.extensions.get::<MemoryLeft>().map(|left| left.0.memory_limit());
+        let Some(MemoryLimit::Finite(limit)) = limit else { return Ok(plan) };
+        if !reads_much(&plan, limit / SHARE)? {
+            return Ok(plan);
+        }
+        let is_large = |bytes| bytes > limit / SHARE;
+        let replaced = plan.transform_up(|node| {
+            let own = match node.downcast_ref::<HashJoinExec>() {
+                Some(join) if table_bytes(join.left()).is_some_and(is_large) => {
+                    SpilledHashJoinExec::try_new(join)?
+                }
+                _ => None,
+            };
+            Ok(match own {
+                Some(join) => Transformed::yes(Arc::new(join)),
+                None => Transformed::no(node),
+            })
+        });
+        replaced.data()
+    }
+
+    fn name(&self) -> &str {
+        "SpilledJoins"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Whether all that a plan reads would take more than so many bytes. To find out what is left of it
+/// at each join takes longer.
+fn reads_much(plan: &Arc<dyn ExecutionPlan>, most: usize) -> Result<bool> {
+    let mut bytes = 0usize;
+    plan.apply(|node| {
+        if node.children().is_empty() {
+            bytes = bytes.saturating_add(table_bytes(node).unwrap_or(0));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(bytes > most)
+}
+
+/// What a hash table of a plan's rows takes, if it is known how many there may be.
+fn table_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
+    let of_row = row_bytes(&plan.schema(), VALUE_BYTES) + ENTRY_BYTES;
+    Some(known.num_rows.get_value()?.saturating_mul(of_row))
+}
