@@ -156,6 +156,11 @@ fn what_only_one_node_would_know_is_refused() {
             "INSERT INTO t VALUES (1, 1) RETURNING rowid",
             "MERGE INTO t USING (SELECT 1 AS k) AS q ON t.k = q.k \
              WHEN MATCHED THEN UPDATE SET n = getvariable('x')",
+            // Rows of several nodes have no order, wherever the join is written.
+            "SELECT * FROM t POSITIONAL JOIN t AS u",
+            "CREATE VIEW p AS SELECT u.k FROM t POSITIONAL JOIN t AS u",
+            "CREATE MACRO p() AS TABLE SELECT u.k FROM t POSITIONAL JOIN t AS u",
+            "UPDATE t SET n = u.k FROM (SELECT u.k FROM t POSITIONAL JOIN t AS u) AS u",
         ] {
             both.refuses(sql);
         }
