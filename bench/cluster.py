@@ -1,10 +1,10 @@
 """TPC-H on clusters of 1, 2, 4 and 8 shards on this machine: CPU, network, snapshots.
 
-Nodes are processes in a network namespace of the benchmark's own, so that all bytes of its loopback
-device are theirs; that takes root. All answers are compared with those of one database. CPU is that
-of all nodes and of the coordinator, against that of one database with the same data, which runs each
-query in turn with the cluster: what else the machine does changes both. The files that tables are
-loaded from are on a disk (`$TMPDIR`).
+Nodes are processes in a network namespace of the benchmark's own, so that all bytes of its
+loopback device are theirs; that takes root. All answers are compared with those of one database.
+CPU is that of all nodes and of the coordinator, against that of one database with the same data,
+which runs each query in turn with the cluster: what else the machine does changes both. The files
+that tables are loaded from are on a disk (`$TMPDIR`).
 
 The model ([cluster_model]) says from the measured costs of tasks, rows and bytes how far a cluster
 scales, and what stops it first.

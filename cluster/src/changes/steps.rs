@@ -246,19 +246,7 @@ impl Transaction {
             }
             Change::Alter { table, sql } => self.alter(session, table, sql),
             Change::Index { table, sql, unique } => self.index(session, table, sql, unique),
-            Change::Copy { table, columns, from } => {
-                let (name, known) = known(session, table)?;
-                let wanted = wanted(&name, &known, columns)?;
-                let make = |table: &str| format!("COPY {table} {from}");
-                // Columns that the file lacks have their defaults.
-                let defaults = self.defaults(&name, &known, &wanted)?;
-                let rows = stored(session, &wanted, &defaults, make, &[])?;
-                let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
-                let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
-                let (or, behind) = (String::new(), String::new());
-                let step = Step::Rows { table: name, columns, or, behind };
-                self.deal_out_to_all(session, &known, &step, schema, rows)
-            }
+            Change::Copy { table, columns, from } => self.copy(session, table, columns, from),
             Change::Rows { table, sql, assigned, behind, .. } => {
                 let (name, known) = known(session, table)?;
                 if is_cut_assigned(&known, assigned) {
@@ -296,6 +284,27 @@ impl Transaction {
                 self.create(session, (table, sql.as_deref()), rows, cut, *replace)
             }
         }
+    }
+
+    /// COPY FROM: the coordinator reads the file as one database does, into a table like this one.
+    fn copy(
+        &self,
+        session: &Session,
+        table: &str,
+        columns: &[String],
+        from: &str,
+    ) -> Result<Changed> {
+        let (table, known) = known(session, table)?;
+        let wanted = wanted(&table, &known, columns)?;
+        let make = |table: &str| format!("COPY {table} {from}");
+        // Columns that the file lacks have their defaults.
+        let defaults = self.defaults(&table, &known, &wanted)?;
+        let rows = stored(session, &wanted, &defaults, make, &[])?;
+        let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
+        let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let (or, behind) = (String::new(), String::new());
+        let step = Step::Rows { table, columns, or, behind };
+        self.deal_out_to_all(session, &known, &step, schema, rows)
     }
 
     /// ALTER TABLE: the same at each node, and the cut follows the names.
