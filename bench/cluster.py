@@ -1,8 +1,10 @@
 """TPC-H on clusters of 1, 2, 4 and 8 shards on this machine: CPU, network, snapshots.
 
-Nodes are processes in a network namespace of the benchmark's own, so that all bytes of its loopback
-device are theirs; that takes root. All answers are compared with those of one database. CPU is that
-of all nodes and of the coordinator, against that of one database with the same data.
+Nodes are processes in a network namespace of the benchmark's own, so that all bytes of its
+loopback device are theirs; that takes root. All answers are compared with those of one database.
+CPU is that of all nodes and of the coordinator, against that of one database with the same data,
+which runs each query in turn with the cluster: what else the machine does changes both. The files
+that tables are loaded from are on a disk (`$TMPDIR`).
 
 The model ([cluster_model]) says from the measured costs of tasks, rows and bytes how far a cluster
 scales, and what stops it first.
@@ -11,6 +13,7 @@ scales, and what stops it first.
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -100,12 +103,15 @@ class Shards:
             node.wait()
 
 
-def measured(shards: Shards, sql: str) -> dict:
-    """One query: seconds, CPU seconds, bytes, tasks."""
+def measured(shards: Shards, one: swingdb.Connection, sql: str) -> dict:
+    """One query: seconds, CPU seconds, bytes, tasks; and the CPU seconds of one database."""
     plan = shards.session.query(f"EXPLAIN ANALYZE {sql}").fetchall()
     plan = cluster_model.network_of("\n".join(row[-1] for row in plan))
-    seconds, cpu, coordinator, moved = [], [], [], []
+    seconds, cpu, coordinator, moved, alone = [], [], [], [], []
     for _ in range(ROUNDS):
+        alone_before = cpu_seconds(os.getpid())
+        one.sql(sql).arrow()
+        alone.append(cpu_seconds(os.getpid()) - alone_before)
         cpu_before, bytes_before, begun = shards.cpu(), loopback_bytes(), time.perf_counter()
         own_before = cpu_seconds(shards.coordinator)
         shards.session.query(sql).arrow()
@@ -119,6 +125,7 @@ def measured(shards: Shards, sql: str) -> dict:
         "seconds": statistics.median(seconds),
         "cpu_seconds": statistics.mean(cpu),
         "coordinator_seconds": statistics.mean(coordinator),
+        "one_cpu_seconds": statistics.mean(alone),
         "bytes": statistics.median(moved),
         "tasks": plan.tasks,
         "streams": plan.streams,
@@ -127,21 +134,12 @@ def measured(shards: Shards, sql: str) -> dict:
     }
 
 
-def one_database(files: Path) -> tuple[dict, dict]:
-    """Answers and CPU seconds of one database with all rows."""
+def one_database(files: Path) -> swingdb.Connection:
+    """One database with all rows."""
     one = swingdb.connect()
     for table in TABLES:
         one.execute(f"CREATE TABLE {table} AS SELECT * FROM '{files / table}.parquet'")
-    answers, cpu = {}, {}
-    for path in QUERIES:
-        sql = path.read_text()
-        answers[path.stem] = one.execute(sql).fetchall()
-        before = cpu_seconds(os.getpid())
-        for _ in range(ROUNDS):
-            one.sql(sql).arrow()
-        cpu[path.stem] = (cpu_seconds(os.getpid()) - before) / ROUNDS
-    one.close()
-    return answers, cpu
+    return one
 
 
 def snapshot_seconds(shards: Shards) -> float:
@@ -154,26 +152,35 @@ def snapshot_seconds(shards: Shards) -> float:
     return statistics.median(times)
 
 
-def on_shards(programs: Path, files: Path, count: int, answers: dict) -> tuple[list[dict], float]:
+def on_shards(
+    programs: Path, files: Path, count: int, one: swingdb.Connection
+) -> tuple[list[dict], float]:
     """All queries on a cluster of so many shards, and how long its snapshot takes."""
-    shards = Shards(programs, files, count)
+    home = Path(os.environ["SWINGDB_HOME"])
+    shards = Shards(programs, home, count)
     rows = []
     try:
         shards.load(files)
         for path in QUERIES:
             sql = path.read_text()
-            compare(path.stem, shards.session.query(sql).fetchall(), answers[path.stem])
-            rows.append({"query": path.stem, "shards": count, **measured(shards, sql)})
+            answer = one.execute(sql).fetchall()
+            compare(path.stem, shards.session.query(sql).fetchall(), answer)
+            rows.append({"query": path.stem, "shards": count, **measured(shards, one, sql)})
         return rows, snapshot_seconds(shards)
     finally:
         shards.close()
+        # The memory of databases outlives their processes.
+        for nth in range(count):
+            for name in (f"{count}-{nth}", f"{count}-{nth}-cluster"):
+                shutil.rmtree(home / name, ignore_errors=True)
 
 
-def say(rows: list[dict], cpu: dict, snapshot: float) -> None:
+def say(rows: list[dict], snapshot: float) -> None:
     """One line about a number of shards."""
-    total, moved = (sum(row[key] for row in rows) for key in ("cpu_seconds", "bytes"))
+    keys = ("cpu_seconds", "one_cpu_seconds", "bytes")
+    total, alone, moved = (sum(row[key] for row in rows) for key in keys)
     print(
-        f"{rows[0]['shards']} shards: {total:.2f} CPU s, {total / sum(cpu.values()):.2f}x of one"
+        f"{rows[0]['shards']} shards: {total:.2f} CPU s, {total / alone:.2f}x of one"
         f" database (aim 1.15x); {moved / 1e6:.1f} MB over the network;"
         f" snapshot {snapshot * 1e3:.2f} ms (aim 1 ms)",
         flush=True,
@@ -190,20 +197,20 @@ def main() -> None:
     in_namespace()
     programs = Path(arguments.programs or common.ROOT / "target/cluster/release")
     rows, snapshots = [], {}
-    with common.namespace() as home, tempfile.TemporaryDirectory(dir=home) as folder:
+    with common.namespace(), tempfile.TemporaryDirectory() as folder:
         files = Path(folder)
         common.generate_tpch(arguments, "source")
         with swingdb.snapshot("source") as source:
             for table in TABLES:
                 source.execute(f"COPY {table} TO '{files / table}.parquet'")
         swingdb.drop("source")
-        answers, cpu = one_database(files)
-        for count in map(int, arguments.shards.split(",")):
-            here, snapshots[count] = on_shards(programs, files, count, answers)
-            rows += here
-            say(here, cpu, snapshots[count])
-    figures = {"scale": arguments.scale, "rows": rows, "one_cpu_seconds": cpu}
-    figures |= {"snapshot_seconds": snapshots, "model": cluster_model.prices(rows, cpu)}
+        with one_database(files) as one:
+            for count in map(int, arguments.shards.split(",")):
+                here, snapshots[count] = on_shards(programs, files, count, one)
+                rows += here
+                say(here, snapshots[count])
+    figures = {"scale": arguments.scale, "rows": rows, "snapshot_seconds": snapshots}
+    figures["model"] = cluster_model.prices(rows)
     for line in cluster_model.report(figures, arguments.scale * 1e9):
         print(line)
     if not arguments.dry:

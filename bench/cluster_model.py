@@ -74,13 +74,13 @@ def least_squares(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.zeros(left.shape[1])
 
 
-def prices(rows: list[dict], cpu: dict[str, float]) -> dict[str, float]:
+def prices(rows: list[dict]) -> dict[str, float]:
     """What a task, a row and a byte cost; and what a query and a task cost the coordinator."""
     sent = [row for row in rows if row["tasks"]]
     if not sent:
         return {}
     left = np.array([[row["tasks"], row["rows_moved"], row["bytes"]] for row in sent], float)
-    right = np.array([row["cpu_seconds"] - cpu[row["query"]] for row in sent])
+    right = np.array([row["cpu_seconds"] - row["one_cpu_seconds"] for row in sent])
     task, each_row, byte = least_squares(left, right)
     left = np.array([[1, row["tasks"]] for row in sent], float)
     right = np.array([row["coordinator_seconds"] for row in sent])
@@ -105,7 +105,7 @@ class Machines:
     link_bytes_per_second: float = 1.25e9
 
 
-def projected(row: dict, cpu: float, price: dict[str, float], of: Machines) -> dict[str, float]:
+def projected(row: dict, price: dict[str, float], of: Machines) -> dict[str, float]:
     """Seconds of a query by what it waits for; `row` was measured on `row['shards']` nodes."""
     moved = row["moved_bytes"]
     # Each node gets all of a broadcast.
@@ -120,7 +120,7 @@ def projected(row: dict, cpu: float, price: dict[str, float], of: Machines) -> d
         + price["byte_seconds"] * total
     )
     return {
-        "work": cpu * of.growth / of.nodes / of.cores,
+        "work": row["one_cpu_seconds"] * of.growth / of.nodes / of.cores,
         "exchange": extra / of.nodes / of.cores,
         "network": total / of.nodes / of.link_bytes_per_second,
         "gather": moved["gather"] * of.growth / of.link_bytes_per_second,
@@ -131,7 +131,7 @@ def projected(row: dict, cpu: float, price: dict[str, float], of: Machines) -> d
 
 def report(figures: dict, data_bytes: float) -> list[str]:
     """The model in words: prices, and where they lead to."""
-    price, cpu = figures["model"], figures["one_cpu_seconds"]
+    price = figures["model"]
     if not price:
         return ["model: no query ran at the nodes"]
     largest = max(row["shards"] for row in figures["rows"])
@@ -147,7 +147,7 @@ def report(figures: dict, data_bytes: float) -> list[str]:
     ]
     for nodes in (8, 32, 100):
         of = Machines(nodes, growth=nodes * TB / data_bytes)
-        parts = [projected(row, cpu[row["query"]], price, of) for row in sent]
+        parts = [projected(row, price, of) for row in sent]
         sums = {key: sum(part[key] for part in parts) for key in parts[0]}
         efficiency = sums["work"] / sum(sums.values())
         shown = ", ".join(f"{key} {seconds:.1f} s" for key, seconds in sums.items())

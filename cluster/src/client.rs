@@ -46,6 +46,9 @@ use crate::wire::{
 /// The largest message: schemas with statistics of many tables, wide batches.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
+/// The most bytes of headers: the settings of a plan, and the texts of errors.
+pub const MAX_HEADER_BYTES: u32 = 1 << 20;
+
 /// How long nodes may take.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -244,6 +247,7 @@ impl Client {
             .http2_keep_alive_interval(self.limits.silence / 2)
             .keep_alive_timeout(self.limits.silence / 2)
             .keep_alive_while_idle(true)
+            .http2_max_header_list_size(MAX_HEADER_BYTES)
             .tcp_nodelay(true);
         let connected = match &self.network {
             None => endpoint.connect().await,

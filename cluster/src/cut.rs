@@ -12,6 +12,7 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::common::ScalarValue;
 use serde::{Deserialize, Serialize};
 use swingdb::cutter::pieces;
+use swingdb_common::floats::canonical;
 
 use crate::error::{Error, Result};
 use crate::names::{quoted, unquoted};
@@ -178,13 +179,15 @@ pub fn deal(
     Ok(parts.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// The node of each key of a hash or range cut.
+/// The node of each key of a hash or range cut. Zeros of both signs go to one node, as do all NaN:
+/// they are equal, and a node finds equal keys among its own rows only.
 pub fn nodes_of(
     cut: &Cut,
     keys: &ArrayRef,
     bounds: &[ScalarValue],
     nodes: usize,
 ) -> Result<Vec<usize>> {
+    let keys = &canonical(keys)?;
     let mut places = match cut {
         Cut::Range { .. } => by_range(keys, bounds)?,
         _ => by_hash(keys, nodes)?,
@@ -210,7 +213,7 @@ fn by_range(keys: &ArrayRef, bounds: &[ScalarValue]) -> Result<Vec<usize>> {
     let field = SortField::new_with_options(keys.data_type().clone(), options);
     let converter = RowConverter::new(vec![field])?;
     let bounds = ScalarValue::iter_to_array(bounds.iter().cloned())?;
-    let bounds = arrow::compute::cast(&bounds, keys.data_type())?;
+    let bounds = canonical(&arrow::compute::cast(&bounds, keys.data_type())?)?;
     let bounds = converter.convert_columns(&[bounds])?;
     let rows = converter.convert_columns(std::slice::from_ref(keys))?;
     let bounds = bounds.iter().collect::<Vec<_>>();
@@ -220,7 +223,7 @@ fn by_range(keys: &ArrayRef, bounds: &[ScalarValue]) -> Result<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::Int64Array;
+    use arrow::array::{Float64Array, Int64Array};
     use std::sync::Arc;
 
     fn batch(values: Vec<Option<i64>>) -> RecordBatch {
@@ -279,6 +282,23 @@ mod tests {
         let counts = one.iter().map(RecordBatch::num_rows).collect::<Vec<_>>();
         assert_eq!(counts.iter().sum::<usize>(), 4);
         assert!(deal(&all, &Cut::Hash { column: "b".to_string() }, &[], 4, 0).is_err());
+    }
+
+    #[test]
+    fn equal_floats_are_on_one_node() {
+        let keys: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, -f64::NAN]));
+        let column = "f".to_string();
+        let range = Cut::Range { column: column.clone(), bounds: vec![] };
+        for (cut, bounds) in [
+            (Cut::Hash { column }, vec![]),
+            (range.clone(), vec![ScalarValue::Float64(Some(0.0))]),
+            (range, vec![ScalarValue::Float64(Some(-0.0))]),
+        ] {
+            for nodes in 2..9 {
+                let places = nodes_of(&cut, &keys, &bounds, nodes).unwrap();
+                assert_eq!((places[0], places[2]), (places[1], places[3]), "{cut:?} {nodes}");
+            }
+        }
     }
 
     #[test]

@@ -473,13 +473,13 @@ impl Session {
         if self.block_statement(sql)? {
             return Ok(self.changed(Changed::default()));
         }
+        self.state().check_order(sql)?;
         let of_temporary = self.is_about_temporary(sql)?;
         if !of_temporary && let Some(change) = Change::of(sql, cut)? {
             return self.change_by(&change, parameters);
         }
         self.check_block()?;
         self.state().check(sql)?;
-        self.state().check_order(sql)?;
         if let Some(listed) = self.listed(sql, parameters)? {
             return Ok(listed);
         }

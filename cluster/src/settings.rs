@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use parking_lot::Mutex;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::functions::ByName;
@@ -13,6 +14,23 @@ use crate::wire::Budget;
 
 fn read<T: DeserializeOwned>(value: &str) -> Result<T> {
     serde_json::from_str(value).map_err(|error| DataFusionError::External(Box::new(error)))
+}
+
+/// JSON of ASCII alone: settings travel in headers, and types are called `Timestamp(µs)`.
+fn written<T: Serialize>(value: &T) -> String {
+    let json = serde_json::to_string(value).unwrap_or_default();
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c.is_ascii() && c != '\x7f' {
+            true => text.push(c),
+            // Such a character is within a text, where JSON has this form too.
+            false => {
+                let units = c.encode_utf16(&mut [0; 2]).to_vec();
+                text.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+            }
+        }
+    }
+    text
 }
 
 /// The settings of a session that parts of its plans need wherever they run; a statement has its
@@ -58,13 +76,13 @@ impl ExtensionOptions for SessionSettings {
     }
 
     fn entries(&self) -> Vec<ConfigEntry> {
-        let functions = serde_json::to_string(&*self.functions.lock()).unwrap_or_default();
+        let functions = written(&*self.functions.lock());
         let entry = |key: &str, value: String| ConfigEntry {
             key: key.to_string(),
             value: Some(value),
             description: "",
         };
-        let budget = serde_json::to_string(&self.budget).unwrap_or_default();
+        let budget = written(&self.budget);
         vec![
             entry("time_zone", self.time_zone.clone()),
             entry("budget", budget),
@@ -75,4 +93,28 @@ impl ExtensionOptions for SessionSettings {
 
 impl ConfigExtension for SessionSettings {
     const PREFIX: &'static str = "swingdb_session";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::Carried;
+
+    #[test]
+    fn settings_are_ascii_and_come_back() {
+        let mut before = SessionSettings { time_zone: "Asia/Tokyo".into(), ..Default::default() };
+        before.budget = Some(Budget { session: "a\"\u{7f}\n".to_string(), bytes: 5 });
+        for name in ["to Timestamp(µs)", "ä\\\u{1f980}\u{7f}\"", ""] {
+            before.functions.lock().insert(name.to_string(), Carried::Kept);
+        }
+        let mut after = SessionSettings::default();
+        for entry in before.entries() {
+            let value = entry.value.unwrap();
+            assert!(value.bytes().all(|byte| (32..127).contains(&byte)), "{value}");
+            after.set(&entry.key, &value).unwrap();
+        }
+        assert_eq!(*before.functions.lock(), *after.functions.lock());
+        let shown = |settings: &SessionSettings| format!("{:?}", settings.budget);
+        assert_eq!((shown(&before), &before.time_zone), (shown(&after), &after.time_zone));
+    }
 }

@@ -229,8 +229,8 @@ fn the_first_node_decides_only_once() {
 }
 
 /// Kills coordinators that insert rows, at any time. `settled` says how many rows there are then.
-fn with_killed_coordinators(count: usize, settled: impl Fn(&Cluster) -> String) {
-    with_room(|| {
+fn with_killed_coordinators(count: usize, settled: impl Fn(&Cluster) -> String + Send + 'static) {
+    with_room(move || {
         let nodes = nodes(count);
         let cluster = cluster(&nodes);
         cluster.session().unwrap().execute("CREATE TABLE t (n BIGINT)", &hash("n")).unwrap();

@@ -90,6 +90,30 @@ fn a_node_killed_in_the_middle_of_a_result_gives_no_part_of_it() {
 }
 
 #[test]
+fn errors_with_long_texts_are_no_lost_nodes() {
+    with_room(|| {
+        let (_nodes, session) = filled(2, 1000);
+        session.query("SET statement_timeout = '60s'").unwrap();
+        for count in [100, 20_000, 200_000, 3_000_000] {
+            let long = format!("(repeat('x', {count} + g - g) || n)::INTEGER");
+            for sql in [
+                // Parts of plans, scans, and steps of changes.
+                format!("SELECT g, sum({long}) FROM t GROUP BY g"),
+                format!("SELECT n FROM t WHERE error(repeat('y', {count} + g - g)) > 0"),
+                format!("UPDATE t SET g = {long}"),
+            ] {
+                let error = fails(&session, &sql);
+                let is_told = matches!(error, Error::Database(_) | Error::Statement { .. });
+                let start = error.to_string().chars().take(200).collect::<String>();
+                assert!(is_told, "{sql}: {start}");
+                assert!(count > 20_000 || error.to_string().len() >= count, "{sql}: {start}");
+                assert_eq!(asked(&session, "SELECT count(*) FROM t"), [["1000"]]);
+            }
+        }
+    });
+}
+
+#[test]
 fn a_node_that_hangs_is_lost_after_its_time() {
     with_room(|| {
         let (nodes, session) = filled(2, 10_000);

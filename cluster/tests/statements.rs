@@ -314,6 +314,32 @@ fn tables_are_altered_and_their_cuts_follow() {
 }
 
 #[test]
+fn files_are_copied_by_the_types_and_names_of_the_table() {
+    with_room(|| {
+        let both = Both::new([hash("k"), hash("k"), Cut::Replicated]);
+        let made = "CREATE TABLE f (k BIGINT, s VARCHAR, d INTEGER DEFAULT 5, at TIMESTAMPTZ \
+                    DEFAULT '2000-01-01 00:00:00'::TIMESTAMPTZ)";
+        both.one.query(made).unwrap();
+        both.session.execute(made, &hash("k")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for (nth, rows) in
+            ["s,k\n007,1\n1e3,2\n,3\n", "k,s,d,at\n4,0x1,6,2024-01-01 00:00:00\n5,true,,\n"]
+                .into_iter()
+                .enumerate()
+        {
+            let file = folder.path().join(format!("{nth}.csv"));
+            std::fs::write(&file, rows).unwrap();
+            let copy = format!("COPY f FROM '{}'", file.display());
+            let count = both.one.query(&copy).unwrap().rows_changed();
+            assert_eq!(both.session.query(&copy).unwrap().rows_changed(), count);
+            let sql = "SELECT k, s, d, at::VARCHAR FROM f";
+            assert_eq!(asked(&both.session, sql), expected(&both.one, sql), "{rows}");
+        }
+        assert_eq!(asked(&both.session, "SELECT s, d FROM f WHERE k = 1"), [["007", "5"]]);
+    });
+}
+
+#[test]
 fn changes_read_the_state_that_they_change() {
     with_room(|| {
         let both = Both::new([hash("k"), hash("k"), Cut::Replicated]);

@@ -42,18 +42,18 @@ def test_known_prices_are_found_again(model) -> None:
     rows = [
         {
             "query": f"q{nth}", "tasks": tasks, "rows_moved": 1000 * nth, "bytes": 9000 * nth**2,
-            "cpu_seconds": 1 + 0.002 * tasks + 1e-9 * 9000 * nth**2,
+            "one_cpu_seconds": 1, "cpu_seconds": 1 + 0.002 * tasks + 1e-9 * 9000 * nth**2,
             "coordinator_seconds": 0.01 + 0.001 * tasks,
         }
         for nth, tasks in enumerate([2, 7, 4, 12, 5], 1)
     ]
-    price = model.prices(rows, {row["query"]: 1 for row in rows})
+    price = model.prices(rows)
     assert price["task_seconds"] == pytest.approx(0.002)
     assert price["row_seconds"] == pytest.approx(0, abs=1e-9)
     assert price["byte_seconds"] == pytest.approx(1e-9, rel=1e-3)
     assert price["coordinator_query_seconds"] == pytest.approx(0.01)
     assert price["coordinator_task_seconds"] == pytest.approx(0.001)
-    assert model.prices([{"tasks": 0}], {}) == {}
+    assert model.prices([{"tasks": 0}]) == {}
 
 
 def test_broadcasts_grow_with_the_nodes_and_shuffles_do_not(model) -> None:
@@ -61,12 +61,12 @@ def test_broadcasts_grow_with_the_nodes_and_shuffles_do_not(model) -> None:
     price = dict.fromkeys(
         ["task_seconds", "row_seconds", "coordinator_query_seconds", "coordinator_task_seconds"], 0
     ) | {"byte_seconds": 1e-9}
-    row = {"tasks": 8, "shards": 4, "rows_moved": 0}
+    row = {"tasks": 8, "shards": 4, "rows_moved": 0, "one_cpu_seconds": 1.0}
 
     def network(kind: str, nodes: int) -> float:
         moved = dict.fromkeys(["broadcast", "shuffle", "gather"], 0) | {kind: 4e9}
         of = model.Machines(nodes, growth=nodes / 4)
-        return model.projected(row | {"moved_bytes": moved}, 1.0, price, of)["network"]
+        return model.projected(row | {"moved_bytes": moved}, price, of)["network"]
 
     assert network("shuffle", 100) == pytest.approx(network("shuffle", 4))
     assert network("broadcast", 100) == pytest.approx(25 * network("broadcast", 4))

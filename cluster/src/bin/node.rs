@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use clap::Parser;
-use swingdb_cluster::client::{Client, Limits};
+use swingdb_cluster::client::{Client, Limits, MAX_HEADER_BYTES};
 use swingdb_cluster::node::Node;
 use swingdb_cluster::node::aside::Aside;
 use swingdb_cluster::node::options::Options;
@@ -82,6 +82,7 @@ async fn run(
     let serve = server
         .http2_keepalive_interval(Some(client.limits().silence / 2))
         .http2_keepalive_timeout(Some(client.limits().silence / 2))
+        .http2_max_header_list_size(MAX_HEADER_BYTES)
         .add_service(InterceptedService::new(flight, ask.clone()))
         .add_service(InterceptedService::new(Aside::new(plans, work.clone()), ask))
         .serve_with_incoming(incoming(listener, options.max_connections as usize, || ()));

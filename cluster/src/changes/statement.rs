@@ -308,6 +308,9 @@ impl Change {
             "comment" => Ok(Some(Self::Define { sql: sql.to_string() })),
             "savepoint" | "import" | "export" | "checkpoint" | "attach" | "detach" | "load"
             | "vacuum" | "clone" => refused(first.to_uppercase()),
+            "analyze" if !reader.rest().trim_matches(';').trim().is_empty() => {
+                refused("ANALYZE of a table")
+            }
             "with"
                 if ["update", "delete"].iter().any(|word| reader.outermost(word, "").is_some()) =>
             {
@@ -316,6 +319,18 @@ impl Change {
             _ => Ok(None),
         }
     }
+}
+
+/// Whether a query of WITH is none, but a change: `AS (DELETE ...)`.
+fn changes_within(words: &[Piece<'_>]) -> bool {
+    let is = |word: &Piece<'_>, all: &[&str]| {
+        word.kind == Kind::Word && all.iter().any(|one| word.text.eq_ignore_ascii_case(one))
+    };
+    words.windows(3).any(|next| {
+        is(&next[0], &["as", "materialized"])
+            && next[1].text == "("
+            && is(&next[2], &["insert", "update", "delete", "merge"])
+    })
 }
 
 /// Whether a call has two values in its parentheses: `age` of two moments is always the same.
@@ -416,6 +431,9 @@ fn insert(mut reader: Reader<'_>) -> Result<Change> {
 /// `WITH ... INSERT INTO t SELECT ...`: the WITH is the query's.
 fn with_insert(reader: Reader<'_>) -> Result<Change> {
     let Some(at) = reader.inserts() else { return refused("this form of WITH") };
+    if changes_within(&reader.words) {
+        return refused("a change in WITH before another one");
+    }
     let (with, _) = Reader { at: 0, ..reader.clone() }.until(Some(at));
     let rest = Reader { at, ..reader }.rest();
     let mut change = insert(Reader { at: 1, ..Reader::of(rest) })?;
@@ -595,14 +613,10 @@ fn copy(mut reader: Reader<'_>) -> Result<Option<Change>> {
         return refused("this form of COPY");
     }
     let file = reader.words.get(reader.at).filter(|word| word.text.starts_with('\''));
-    let Some(file) = file else { return refused("COPY from something else than a file") };
-    let query = format!("SELECT * FROM {}", file.text);
-    reader.at += 1;
-    if !reader.rest().is_empty() || !columns.is_empty() {
-        return Ok(Some(Change::Copy { table, columns, from }));
+    match file {
+        Some(_) => Ok(Some(Change::Copy { table, columns, from })),
+        None => refused("COPY from something else than a file"),
     }
-    let (or, conflict, returning) = (String::new(), String::new(), String::new());
-    Ok(Some(Change::Insert { table, columns, query, or, conflict, keys: Vec::new(), returning }))
 }
 
 #[cfg(test)]
@@ -649,7 +663,10 @@ mod tests {
             "INSERT INTO t VALUES (1) RETURNING rowid",
             "WITH x AS (SELECT 1) DELETE FROM t WHERE a IN (FROM x)",
             "WITH x AS (SELECT 1) INSERT INTO t VALUES (1)",
+            "WITH x AS (DELETE FROM t RETURNING a) INSERT INTO u FROM x",
+            "WITH x AS NOT MATERIALIZED (UPDATE t SET a = 1 RETURNING a) INSERT INTO u FROM x",
             "CREATE SCHEMA s",
+            "ANALYZE t (a)",
             "CREATE UNIQUE INDEX i ON t (a + 1)",
             "ALTER TABLE t ALTER COLUMN a SET DEFAULT random()",
         ] {
@@ -824,6 +841,7 @@ mod tests {
             "SET TimeZone = 'UTC'",
             "CREATE TEMP TABLE x AS SELECT 1",
             "EXPLAIN SELECT 1",
+            "ANALYZE",
             "COPY t TO 'x.csv'",
             "COPY (SELECT * FROM t) TO 'x.csv'",
         ] {

@@ -246,17 +246,7 @@ impl Transaction {
             }
             Change::Alter { table, sql } => self.alter(session, table, sql),
             Change::Index { table, sql, unique } => self.index(session, table, sql, unique),
-            Change::Copy { table, columns, from } => {
-                let (name, known) = known(session, table)?;
-                let wanted = wanted(&name, &known, columns)?;
-                let make = |table: &str| format!("COPY {table} {from}");
-                let rows = stored(session, &wanted, make, &[])?;
-                let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
-                let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
-                let (or, behind) = (String::new(), String::new());
-                let step = Step::Rows { table: name, columns, or, behind };
-                self.deal_out_to_all(session, &known, &step, schema, rows)
-            }
+            Change::Copy { table, columns, from } => self.copy(session, table, columns, from),
             Change::Rows { table, sql, assigned, behind, .. } => {
                 let (name, known) = known(session, table)?;
                 if is_cut_assigned(&known, assigned) {
@@ -294,6 +284,27 @@ impl Transaction {
                 self.create(session, (table, sql.as_deref()), rows, cut, *replace)
             }
         }
+    }
+
+    /// COPY FROM: the coordinator reads the file as one database does, into a table like this one.
+    fn copy(
+        &self,
+        session: &Session,
+        table: &str,
+        columns: &[String],
+        from: &str,
+    ) -> Result<Changed> {
+        let (table, known) = known(session, table)?;
+        let wanted = wanted(&table, &known, columns)?;
+        let make = |table: &str| format!("COPY {table} {from}");
+        // Columns that the file lacks have their defaults.
+        let defaults = self.defaults(&table, &known, &wanted)?;
+        let rows = stored(session, &wanted, &defaults, make, &[])?;
+        let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
+        let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let (or, behind) = (String::new(), String::new());
+        let step = Step::Rows { table, columns, or, behind };
+        self.deal_out_to_all(session, &known, &step, schema, rows)
     }
 
     /// ALTER TABLE: the same at each node, and the cut follows the names.
@@ -371,6 +382,21 @@ impl Transaction {
             "SELECT column_name FROM information_schema.columns \
              WHERE table_schema = 'main' AND table_name = '{name}'"
         ))
+    }
+
+    /// The clauses of the defaults of some columns; empty ones where there are none.
+    fn defaults(&self, table: &str, known: &Known, of: &[FieldRef]) -> Result<Vec<String>> {
+        let name = table.replace('\'', "''");
+        let all = self.told(&format!(
+            "SELECT coalesce('DEFAULT ' || column_default, '') FROM information_schema.columns \
+             WHERE table_schema = 'main' AND table_name = '{name}' ORDER BY ordinal_position"
+        ))?;
+        let fields = known.schema.fields();
+        let of_field = |field: &FieldRef| {
+            let place = fields.iter().position(|one| one.name() == field.name());
+            place.and_then(|place| all.get(place).cloned()).unwrap_or_default()
+        };
+        Ok(of.iter().map(of_field).collect())
     }
 
     /// UPDATE, DELETE: each node that can have such rows changes its own, and reads what is lent.
@@ -698,17 +724,22 @@ fn listed(
     {
         return refused("DEFAULT among the values of an INSERT".to_string());
     }
-    stored(session, wanted, |table| format!("INSERT INTO {table} {query}"), parameters)
+    let make = |table: &str| format!("INSERT INTO {table} {query}");
+    stored(session, wanted, &vec![String::new(); wanted.len()], make, parameters)
 }
 
-/// The rows that a statement stores into a table of the session's own, which has these columns.
+/// The rows that a statement stores into a table of the session's own, which has these columns and
+/// clauses of their defaults.
 fn stored(
     session: &Session,
     wanted: &[FieldRef],
+    defaults: &[String],
     statement: impl FnOnce(&str) -> String,
     parameters: &[Value],
 ) -> Result<Rows> {
-    let columns = wanted.iter().map(|field| quoted(field.name()) + " " + &field_type(field));
+    let columns = wanted.iter().zip(defaults).map(|(field, default)| {
+        format!("{} {} {default}", quoted(field.name()), field_type(field))
+    });
     let columns = columns.collect::<Vec<_>>().join(", ");
     let (own, table) = (session.connection(), format!("temp.{VALUES}"));
     own.query(&format!("CREATE OR REPLACE TEMP TABLE {VALUES} ({columns})"))?;

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::{Body as HttpBody, Frame};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -19,8 +19,16 @@ use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::server::NamedService;
 
+use crate::client::MAX_HEADER_BYTES;
+
 /// Frames of an answer that wait for the network.
 const FRAMES: usize = 4;
+/// Where an answer says what its error is.
+const DETAILS: &str = "grpc-status-details-bin";
+/// The most bytes of it. Larger headers break the connection, and the node seems to be lost.
+const MAX_DETAILS_BYTES: usize = MAX_HEADER_BYTES as usize / 2;
+/// What an answer says instead, in the form of its header.
+const TOO_LONG: &str = "an%20error%20whose%20text%20is%20too%20long%20to%20be%20sent";
 
 /// A service whose work is done by the threads of a runtime.
 #[derive(Clone)]
@@ -61,7 +69,8 @@ where
         // Dropped with the future: then nobody waits for the answer any more.
         let work = self.threads.spawn(async move {
             let Ok(response) = ready.call(request).await;
-            let (parts, body) = response.into_parts();
+            let (mut parts, body) = response.into_parts();
+            shorten(&mut parts.headers);
             (parts, body)
         });
         let threads = self.threads.clone();
@@ -88,6 +97,14 @@ impl<T> Drop for Ends<T> {
     }
 }
 
+/// Leaves out what is said of an error where that is too long. Errors may quote any value.
+fn shorten(headers: &mut HeaderMap) {
+    if headers.get(DETAILS).is_some_and(|said| said.len() > MAX_DETAILS_BYTES) {
+        headers.remove(DETAILS);
+        headers.insert("grpc-message", HeaderValue::from_static(TOO_LONG));
+    }
+}
+
 type Framed = Result<Frame<Bytes>, Status>;
 
 /// Puts the frames of an answer into the queue, until the answer ends or nobody wants it.
@@ -100,7 +117,12 @@ async fn hand_over(body: Body, queue: Sender<Framed>) {
             () = queue.closed() => return,
             frame = next => frame,
         };
-        let Some(frame) = frame else { return };
+        let Some(mut frame) = frame else { return };
+        if let Ok(frame) = &mut frame
+            && let Some(trailers) = frame.trailers_mut()
+        {
+            shorten(trailers);
+        }
         if queue.send(frame).await.is_err() {
             return;
         }

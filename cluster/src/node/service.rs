@@ -34,6 +34,8 @@ use crate::wire::{Ask, Scan, TOKEN_HEADER};
 
 /// Rows of a step, at most, in memory at a node.
 const MAX_STEP_BATCHES: usize = 4096;
+/// The most bytes of an error's text: a header has up to three for each.
+const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Batches of a scan that wait for the network.
 const QUEUE: usize = 4;
 
@@ -151,8 +153,18 @@ fn cause(error: FlightError) -> String {
     }
 }
 
+/// An error's text as it is sent. Errors may quote a value of any length.
+fn brief(mut text: String) -> String {
+    let whole = text.len();
+    if whole > MAX_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        text.push_str(&format!("... ({whole} bytes)"));
+    }
+    text
+}
+
 fn status(error: &Error) -> Status {
-    let mut status = Status::failed_precondition(error.to_string());
+    let mut status = Status::failed_precondition(brief(error.to_string()));
     if let Some(class) = error.class_of_statement() {
         status.metadata_mut().insert(CLASS_HEADER, MetadataValue::from_static(class));
     }
@@ -164,9 +176,9 @@ fn failed(error: &FlightError) -> Status {
     match error {
         FlightError::ExternalError(outside) => match outside.downcast_ref::<Error>() {
             Some(error) => status(error),
-            None => Status::internal(outside.to_string()),
+            None => Status::internal(brief(outside.to_string())),
         },
-        other => Status::internal(other.to_string()),
+        other => Status::internal(brief(other.to_string())),
     }
 }
 
