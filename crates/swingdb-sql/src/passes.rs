@@ -46,6 +46,7 @@ use crate::optimize::functional_dependencies::{DEPENDENCIES, distinct_groups};
 use crate::optimize::grouping_sets::GROUPING_SETS;
 use crate::optimize::groups_below_joins::GROUPS_BELOW_JOINS;
 use crate::optimize::join_order::JOIN_ORDER;
+use crate::optimize::keys_as_columns::KEYS_AS_COLUMNS;
 use crate::optimize::lambda_nulls::LAMBDA_NULLS;
 use crate::optimize::leaf_unions::leaf_unions;
 use crate::optimize::literals_right::LITERALS_RIGHT;
@@ -501,6 +502,11 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         file: "optimize/lambda_nulls",
         why: "Constant folding has changed types of lists that lambdas take.",
         turn: Turn::Last(|| Arc::new(LAMBDA_NULLS)),
+    },
+    Pass {
+        file: "optimize/keys_as_columns",
+        why: "The engine refuses orders by keys that it cannot follow; keys are final here.",
+        turn: Turn::Last(|| Arc::new(KEYS_AS_COLUMNS)),
     },
 ];
 
