@@ -26,6 +26,7 @@ REFUSED = (
 STRICT = (
     "Out of Range Error: Overflow in ",
     "Conversion Error: Type ",
+    "Binder Error: Cannot change the type of a column that has a UNIQUE or PRIMARY KEY",
     # `least(a, a)` in a query that is named twice.
     "Serialization Error: Error during bind of function in deserialization",
 )

@@ -159,6 +159,9 @@ class Forms:
             "count(*) FILTER (WHERE t.r > 500)", "sum(CASE WHEN t.few = 'ab' THEN 1 END)",
         ], rng.randint(1, 4)))
 
+    def of_all_rows(self):
+        return self.rng.choice(["count(*)", "count(t.r)", "max(t.s)", "sum(t.id)", "min(t.r)"])
+
     def query(self):
         """A query whose rows come in a definite order where it is `True`."""
         rng = self.rng
@@ -198,6 +201,16 @@ class Forms:
                      f" (PARTITION BY t.few ORDER BY {order}) <= 2", False),
             lambda: (f"SELECT DISTINCT ON (t.few) t.few, t.id, {shown} FROM t WHERE {where}"
                      f" ORDER BY t.few NULLS LAST, {order}", True),
+            lambda: (f"SELECT t.id, {self.of_all_rows()} OVER () AS n FROM t WHERE {where}"
+                     f" ORDER BY {rng.choice(['', order + ', '])}t.id {cut}", True),
+            lambda: (f"SELECT t.id, t.r FROM t WHERE {where} QUALIFY {self.of_all_rows()} OVER ()"
+                     f" > {self.constant('int')} ORDER BY t.id{direction()} {cut}", True),
+            lambda: (f"SELECT t.id, sum(t.r) OVER (PARTITION BY {keys} ORDER BY t.id) FROM t"
+                     f" WHERE {where} ORDER BY t.id {cut}", True),
+            lambda: (f"SELECT t.id, {shown} FROM t ORDER BY ({where}){direction()}, {order} {cut}",
+                     True),
+            lambda: (f"SELECT t.id, rank() OVER (ORDER BY ({where}){direction()}) AS n FROM t"
+                     f" ORDER BY t.id DESC {cut}", True),
             lambda: (f"SELECT arg_max(t.id, (t.ts, t.id)), arg_min(t.few, t.id) FROM t"
                      f" WHERE {where}", False),
         ])()
