@@ -177,16 +177,15 @@ class Forms:
                          f"t.id = small.k AND t.few = {self.constant('text')}"])
         key = rng.choice(["t.few", "t.s", "t.c", "t.r % 7", "t.nul", "t.few, t.nul",
                           "date_trunc('day', t.ts)"])
-        keys = key
         return rng.choice([
             lambda: (f"SELECT t.id, {shown} FROM t WHERE {where} ORDER BY {order} {cut}", True),
             lambda: (f"SELECT t.id, {shown} FROM t WHERE {where} ORDER BY {order} {cut}", True),
             lambda: (f"SELECT * FROM t WHERE t.id = {self.constant('int')} AND {where}", False),
             lambda: (f"SELECT {self.aggregates()} FROM t WHERE {where}", False),
             lambda: (f"SELECT {self.aggregates()} FROM t WHERE {where}", False),
-            lambda: (f"SELECT {keys}, {self.aggregates()} FROM t WHERE {where} GROUP BY {keys}",
+            lambda: (f"SELECT {key}, {self.aggregates()} FROM t WHERE {where} GROUP BY {key}",
                      False),
-            lambda: (f"SELECT {keys}, count(*), max(t.id) FROM t WHERE {where} GROUP BY {keys}"
+            lambda: (f"SELECT {key}, count(*), max(t.id) FROM t WHERE {where} GROUP BY {key}"
                      f" HAVING count(*) > {self.constant('int')}", False),
             lambda: (f"SELECT t.few, max(t.id) AS m FROM t WHERE {where} GROUP BY t.few"
                      f" ORDER BY m DESC, 1 {cut}", True),
@@ -196,7 +195,7 @@ class Forms:
                      f" WHERE {where}", False),
             lambda: (f"SELECT small.word, {self.aggregates()} FROM t {join} small ON {on}"
                      f" WHERE {where} GROUP BY small.word", False),
-            lambda: (f"SELECT DISTINCT {keys} FROM t WHERE {where}", False),
+            lambda: (f"SELECT DISTINCT {key} FROM t WHERE {where}", False),
             lambda: (f"SELECT t.id, t.few FROM t WHERE {where} QUALIFY row_number() OVER"
                      f" (PARTITION BY t.few ORDER BY {order}) <= 2", False),
             lambda: (f"SELECT DISTINCT ON (t.few) t.few, t.id, {shown} FROM t WHERE {where}"
@@ -205,7 +204,7 @@ class Forms:
                      f" ORDER BY {rng.choice(['', order + ', '])}t.id {cut}", True),
             lambda: (f"SELECT t.id, t.r FROM t WHERE {where} QUALIFY {self.of_all_rows()} OVER ()"
                      f" > {self.constant('int')} ORDER BY t.id{direction()} {cut}", True),
-            lambda: (f"SELECT t.id, sum(t.r) OVER (PARTITION BY {keys} ORDER BY t.id) FROM t"
+            lambda: (f"SELECT t.id, sum(t.r) OVER (PARTITION BY {key} ORDER BY t.id) FROM t"
                      f" WHERE {where} ORDER BY t.id {cut}", True),
             lambda: (f"SELECT t.id, {shown} FROM t ORDER BY ({where}){direction()}, {order} {cut}",
                      True),
@@ -243,88 +242,88 @@ class Forms:
             return "?"
         return re.sub(r"\{(\d+)\}", mark, template), params
 
-    def forms(self, template, sql, ordered):
-        """Pairs of a name, and a function that gives the rows."""
-        con = self.swing
-        fetch = lambda text, *params: con.execute(text, *params).fetchall()
+    def fetch(self, sql, *params):
+        return self.swing.execute(sql, *params).fetchall()
 
-        def repeated():
-            for constants in (self.other_constants(), self.other_constants()):
-                try:
-                    fetch(self.text(template, constants))
-                except ERRORS:
-                    pass
-            return fetch(sql)
-
-        def with_parameters():
-            return fetch(*self.as_parameters(template))
-
-        def prepared():
-            number = len(self.constants)
-            text = re.sub(r"\{(\d+)\}", lambda found: f"${int(found[1]) + 1}", template)
-            used = sorted({int(n) for n in re.findall(r"\{(\d+)\}", template)})
-            if used != list(range(number)):
-                return fetch(sql)
-            con.execute(f"PREPARE q AS {text}")
-            values = ", ".join(self.text(f"{{{n}}}", self.constants) for n in range(number))
+    def repeated(self, template, sql):
+        for constants in (self.other_constants(), self.other_constants()):
             try:
-                return fetch(f"EXECUTE q{f'({values})' if number else ''}")
-            finally:
-                con.execute("DEALLOCATE q")
+                self.fetch(self.text(template, constants))
+            except ERRORS:
+                pass
+        return self.fetch(sql)
 
-        def created(kind):
-            con.execute(f"CREATE {kind} made AS {sql}")
-            try:
-                return fetch("SELECT * FROM made")
-            finally:
-                con.execute(f"DROP {kind.split()[-1]} made")
+    def prepared(self, template, sql):
+        number = len(self.constants)
+        used = sorted({int(n) for n in re.findall(r"\{(\d+)\}", template)})
+        if used != list(range(number)):
+            return self.fetch(sql)
+        text = re.sub(r"\{(\d+)\}", lambda found: f"${int(found[1]) + 1}", template)
+        self.swing.execute(f"PREPARE q AS {text}")
+        values = ", ".join(self.text(f"{{{n}}}", self.constants) for n in range(number))
+        try:
+            return self.fetch(f"EXECUTE q{f'({values})' if number else ''}")
+        finally:
+            self.swing.execute("DEALLOCATE q")
 
-        def setting(name, value):
-            con.execute(f"SET {name} = {value}")
-            try:
-                return fetch(sql)
-            except swingdb.OutOfMemoryError:
-                con.execute(f"RESET {name}")
-                return fetch(sql)
-            finally:
-                con.execute(f"RESET {name}")
+    def created(self, kind, sql):
+        self.swing.execute(f"CREATE {kind} made AS {sql}")
+        try:
+            return self.fetch("SELECT * FROM made")
+        finally:
+            self.swing.execute(f"DROP {kind.split()[-1]} made")
 
-        def snapshot():
-            con.share()
-            with swingdb.snapshot(self.name) as snap:
-                return snap.execute(sql).fetchall()
+    def with_setting(self, name, value, sql):
+        self.swing.execute(f"SET {name} = {value}")
+        try:
+            return self.fetch(sql)
+        except swingdb.OutOfMemoryError:
+            self.swing.execute(f"RESET {name}")
+            return self.fetch(sql)
+        finally:
+            self.swing.execute(f"RESET {name}")
 
-        def undone():
-            con.execute("BEGIN")
-            try:
-                con.execute("UPDATE t SET r = 3, few = 'w1' WHERE id % 2 = 0")
-                con.execute("DELETE FROM t WHERE id % 5 = 0")
-                fetch(sql)
-            finally:
-                con.execute("ROLLBACK")
-            return fetch(sql)
+    def in_snapshot(self, sql):
+        self.swing.share()
+        with swingdb.snapshot(self.name) as snapshot:
+            return snapshot.execute(sql).fetchall()
 
-        def read_again():
-            con.checkpoint()
-            con.close()
-            self.swing = swingdb.connect(self.name, store=f"{self.folder}/store")
-            return self.swing.execute(sql).fetchall()
+    def undone(self, sql):
+        self.swing.execute("BEGIN")
+        try:
+            self.swing.execute("UPDATE t SET r = 3, few = 'w1' WHERE id % 2 = 0")
+            self.swing.execute("DELETE FROM t WHERE id % 5 = 0")
+            self.fetch(sql)
+        finally:
+            self.swing.execute("ROLLBACK")
+        return self.fetch(sql)
 
-        yield "as it is", lambda: fetch(sql)
-        yield "repeated", repeated
-        yield "parameters", with_parameters
-        yield "prepared", prepared
-        yield "view", lambda: created("VIEW")
-        yield "temporary table", lambda: created("TEMP TABLE")
-        yield "table", lambda: created("TABLE")
-        yield "subquery", lambda: fetch(f"SELECT * FROM ({sql}) AS q")
-        yield "CTE", lambda: fetch(f"WITH q AS MATERIALIZED ({sql}) SELECT * FROM q")
-        yield "one thread", lambda: setting("threads", 1)
-        yield "little memory", lambda: setting("memory_limit", "'60MB'")
-        yield "snapshot", snapshot
-        yield "undone", undone
+    def read_again(self, sql):
+        self.swing.checkpoint()
+        self.swing.close()
+        self.swing = swingdb.connect(self.name, store=f"{self.folder}/store")
+        return self.fetch(sql)
+
+    def forms(self, template, sql):
+        """Some pairs of a name, and a function that gives the rows."""
+        forms = {
+            "repeated": lambda: self.repeated(template, sql),
+            "parameters": lambda: self.fetch(*self.as_parameters(template)),
+            "prepared": lambda: self.prepared(template, sql),
+            "view": lambda: self.created("VIEW", sql),
+            "temporary table": lambda: self.created("TEMP TABLE", sql),
+            "table": lambda: self.created("TABLE", sql),
+            "subquery": lambda: self.fetch(f"SELECT * FROM ({sql}) AS q"),
+            "CTE": lambda: self.fetch(f"WITH q AS MATERIALIZED ({sql}) SELECT * FROM q"),
+            "one thread": lambda: self.with_setting("threads", 1, sql),
+            "little memory": lambda: self.with_setting("memory_limit", "'60MB'", sql),
+            "snapshot": lambda: self.in_snapshot(sql),
+            "undone": lambda: self.undone(sql),
+        }
+        yield "as it is", lambda: self.fetch(sql)
+        yield from self.rng.sample(list(forms.items()), 5)
         if self.rng.random() < 0.1:
-            yield "read again", read_again
+            yield "read again", lambda: self.read_again(sql)
 
     def step(self):
         """One query in all forms; what is different."""
@@ -334,9 +333,7 @@ class Forms:
             expected, their_error = normal_rows(self.duck.execute(sql).fetchall()), None
         except ERRORS as error:
             expected, their_error = None, error
-        all_forms = list(self.forms(template, sql, ordered))
-        chosen = all_forms[:1] + self.rng.sample(all_forms[1:13], 5) + all_forms[13:]
-        for name, ask in chosen:
+        for name, ask in self.forms(template, sql):
             try:
                 found, our_error = normal_rows(ask()), None
             except ERRORS as error:

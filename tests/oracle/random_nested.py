@@ -19,7 +19,7 @@ import duckdb
 import swingdb
 from differences import ERRORS, failures_differ
 
-WORDS = ["", "a", "b", "Ab", "ß", "Ä", "ǆ", "日本語", "🦆x", "é", "e\u0301", "it''s", " x\ty ",
+WORDS = ["", "a", "b", "Ab", "Ä", "ǆ", "日本語", "🦆x", "é", "e\u0301", "it''s", " x\ty ",
          "longer than twelve bytes", "a,b,,c", "%_", "İ", "ΑΣ"]
 KINDS = ("int", "text", "ints", "texts", "lists", "pair", "map", "pairs")
 TYPES = {
@@ -98,12 +98,15 @@ class Nested:
         if self.rng.random() < 0.08:
             e = lambda: self.expr(kind, scope, depth - 1)
             return self.rng.choice([
-                lambda: f"CASE WHEN {self.expr('bool', scope, depth - 1)} THEN {e()} ELSE {e()} END",
+                lambda: f"CASE WHEN {self.expr('bool', scope, depth - 1)}"
+                        f" THEN {e()} ELSE {e()} END",
                 lambda: f"coalesce({e()}, {e()})",
             ])()
-        return getattr(self, f"expr_{kind}")(scope, depth - 1)
+        made = getattr(self, f"expr_{kind}")(scope, depth - 1)
+        # Functions count in several types, which have no list or struct in common here.
+        return f"({made})::INTEGER" if kind == "int" else made
 
-    def over(self, scope, depth, to=None):
+    def over(self, scope, depth):
         """A list, its lambda's parameters and the scope inside."""
         of = self.rng.choice(["ints", "ints", "texts", "lists", "pairs"])
         element = {"ints": "int", "texts": "text", "lists": "ints", "pairs": "pair"}[of]
@@ -111,20 +114,20 @@ class Nested:
         inner = [*scope, (x, element), (x, element)]
         params = x
         if self.rng.random() < 0.3:
-            params, inner = f"({x}, {i})", [*inner, (i, "int")]
-            params = f"{x}, {i}"
-        return of, self.expr(of, scope, depth), f"lambda {params}: ", inner
+            params, inner = f"{x}, {i}", [*inner, (i, "int")]
+        return self.expr(of, scope, depth), f"lambda {params}: ", inner
 
     def transformed(self, to, scope, depth):
-        _, source, params, inner = self.over(scope, depth)
+        source, params, inner = self.over(scope, depth)
         body = self.expr(to, inner, depth)
         if self.rng.random() < 0.2:
             name = self.fresh()
             of = self.rng.choice(["ints", "texts"])
             element = "int" if of == "ints" else "text"
             inner = [*scope, (name, element), (name, element)]
-            where = f" IF {self.expr('bool', inner, depth)}" if self.rng.random() < 0.6 else ""
-            return f"[{self.expr(to, inner, depth)} FOR {name} IN {self.expr(of, scope, depth)}{where}]"
+            where = self.rng.choice(["", f" IF {self.expr('bool', inner, depth)}"])
+            source = self.expr(of, scope, depth)
+            return f"[{self.expr(to, inner, depth)} FOR {name} IN {source}{where}]"
         return f"list_transform({source}, {params}{body})"
 
     def filtered(self, of, scope, depth):
@@ -164,7 +167,6 @@ class Nested:
             lambda: f"list_reverse({e()})",
             lambda: f"list_resize({e()}, {rng.randint(0, 5)})",
             lambda: f"list_resize({e()}, {rng.randint(0, 5)}, {e(element)})",
-            lambda: f"list_select({e()}, {self.expr('ints', scope, depth - 1)})",
             lambda: self.filtered(of, scope, depth),
             lambda: self.transformed(element, scope, depth),
             lambda: f"[{e(element)}, {e(element)}]",
@@ -185,7 +187,8 @@ class Nested:
             *[lambda: self.of_list("ints", scope, depth)] * 8,
             lambda: f"list_grade_up({e('ints')})",
             lambda: f"range({rng.randint(-2, 3)}, ({e('int')}) % 7)",
-            lambda: f"generate_series(({e('int')}) % 5, {rng.randint(-3, 5)}, {rng.choice([1, 2, -1])})",
+            lambda: f"generate_series({e('int')} % 5, {rng.randint(-3, 5)},"
+                    f" {rng.choice([1, 2, -1])})",
             lambda: f"flatten({e('lists')})",
             lambda: f"map_values({e('map')})",
             lambda: f"list_transform({e('pairs')}, lambda p: p.a)",
@@ -294,7 +297,8 @@ class Nested:
             lambda: f"list_bit_or({e('ints')})",
             lambda: f"list_bit_xor({e('ints')})",
             lambda: f"list_product({e('ints')})::BIGINT",
-            lambda: f"list_aggregate({e('ints')}, '{rng.choice(['sum', 'max', 'count', 'arbitrary'])}')",
+            lambda: f"list_aggregate({e('ints')}, "
+                    f"'{rng.choice(['sum', 'max', 'count', 'min'])}')",
             lambda: f"({e('ints')})[{rng.randint(-3, 4)}]",
             lambda: f"({e('ints')})[{e()}]",
             lambda: f"({e('pair')}).a",
@@ -316,24 +320,25 @@ class Nested:
         n = lambda: rng.randint(-4, 6)
         return rng.choice([
             lambda: f"({e()} || {e()})",
-            lambda: f"{rng.choice(['upper', 'lower', 'reverse', 'trim', 'strip_accents', 'nfc_normalize', 'ltrim'])}({e()})",
+            lambda: f"{rng.choice(['upper', 'lower', 'reverse', 'trim', 'strip_accents'])}({e()})",
             lambda: f"({e()})[{n()}]",
             lambda: f"({e()})[{n()}:{n()}]",
             lambda: f"array_slice({e()}, {n()}, {n()})",
             lambda: f"substring({e()}, {n()}, {rng.randint(0, 5)})",
             lambda: f"substring({e()}, {n()})",
             lambda: f"{rng.choice(['left', 'right'])}({e()}, {n()})",
-            lambda: f"{rng.choice(['lpad', 'rpad'])}({e()}, {rng.randint(0, 8)}, {rng.choice(['x', 'ä', '🦆', 'xy'])!r})",
+            lambda: f"{rng.choice(['lpad', 'rpad'])}({e()}, {rng.randint(0, 8)},"
+                    f" {rng.choice(['x', 'ä', '🦆', 'xy'])!r})",
             lambda: f"replace({e()}, {e()}, {e()})",
             lambda: f"translate({e()}, 'aÄb', 'x日')",
-            lambda: f"split_part({e()}, ',', {n()})",
+            lambda: f"split_part({e()}, ',', {rng.choice([-2, -1, 1, 2, 3])})",
             lambda: f"repeat({e()}, {rng.randint(-1, 2)})",
             lambda: f"concat_ws({e()}, {e()}, {e()}, {e('int')})",
             lambda: f"concat({e()}, {e('int')}, {e()})",
             lambda: f"regexp_replace({e()}, '{rng.choice(['[ab]', '(.)b', '^', '.'])}', "
                     + rng.choice(["'#')", "'<\\0>', 'g')", "'', 'g')", "'x')"]),
             lambda: f"regexp_extract({e()}, '{rng.choice(['[ab]+', '(.)(.)', 'x'])}')",
-            lambda: f"array_to_string({e('texts')}, {rng.choice(['', ',', '日'])!r})",
+            lambda: f"coalesce(array_to_string({e('texts')}, {rng.choice(['', ',', '日'])!r}), '')",
             lambda: f"list_aggregate({e('texts')}, 'string_agg', '+')",
             lambda: f"list_min({e('texts')})",
             lambda: f"list_max({e('texts')})",
@@ -353,7 +358,7 @@ class Nested:
             lambda: f"bar(({e('int')} % 9), 0, 9, 5)",
             lambda: f"format('{{}}|{{:>5}}', {e()}, ({e('int')}))",
             lambda: f"printf('%s|%5d', {e()}, ({e('int')}))",
-            lambda: f"chr(abs({e('int')} % 500) + 1)",
+            lambda: f"chr((abs({e('int')} % 500) + 1)::INTEGER)",
             lambda: f"to_json({e('pair')})::VARCHAR",
             lambda: f"to_json({e('map')})::VARCHAR",
             lambda: f"to_json({e('lists')})::VARCHAR",
@@ -368,7 +373,7 @@ class Nested:
             lambda: f"list_median({e('ints')})",
             lambda: f"list_stddev_pop({e('ints')})",
             lambda: f"list_var_samp({e('ints')})",
-            lambda: f"jaro_winkler_similarity(hex({e('text')}) || 'x', hex({e('text')}) || 'y')",
+            lambda: f"jaro_winkler_similarity(hex({e('text')}), hex({e('text')}) || 'y')",
             lambda: f"jaccard(hex({e('text')}) || 'x', hex({e('text')}) || 'y')",
         ])()
 

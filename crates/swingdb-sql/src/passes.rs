@@ -61,6 +61,7 @@ use crate::optimize::where_true::WHERE_TRUE;
 use crate::physical::aggregate_statistics::FromStatistics;
 use crate::physical::beside_scan::BesideScan;
 use crate::physical::dynamic_filters::HandDown;
+use crate::physical::first_groups::FirstGroups;
 use crate::physical::insertion_order::InOrder;
 use crate::physical::lost_order::LostOrder;
 use crate::physical::materialize::rule::ShareRows;
@@ -531,6 +532,11 @@ pub(crate) const PHYSICAL: &[Pass<PhysicalRule>] = &[
         file: "physical/settled_order",
         why: "The engine's rule takes away sorts that something below them depends on.",
         turn: Turn::Instead("EnsureRequirements", |rule| Arc::new(SettledOrder(rule))),
+    },
+    Pass {
+        file: "physical/first_groups",
+        why: "The engine's rule keeps first groups whose keys or values it compares otherwise.",
+        turn: Turn::Instead("LimitAggregation", |rule| Arc::new(FirstGroups(rule))),
     },
     Pass {
         file: "physical/sorted_limits",

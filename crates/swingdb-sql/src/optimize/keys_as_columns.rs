@@ -2,12 +2,12 @@
 //!
 //! Operators ask for rows in an order, and the engine's last rule checks that they come in it. It
 //! derives that from bounds of each part of a key, and gives up where parts have bounds of types
-//! that do not fit: `length(s) > 3`, `NOT starts_with(s, 'a')`, whose functions tell no bounds. Then
-//! it refuses the order that a sort by the same key has just made. A column needs no bounds.
+//! that do not fit: `length(s) > 3`, `NOT starts_with(s, 'a')`, whose functions tell no bounds. It
+//! refuses the order then that a sort by the same key has just made. A column needs no bounds.
 //!
 //! | this | becomes |
 //! |---|---|
-//! | `Sort: length(s) > 3` | a projection with `length(s) > 3`, a sort by that column, and a projection without it |
+//! | a sort by `length(s) > 3` | a sort by a column, between projections with and without it |
 //! | `rank() OVER (ORDER BY length(s) > 3)` | the same around the window |
 //! | `list(x ORDER BY length(s) > 3)` | the aggregate above a projection |
 
