@@ -206,8 +206,6 @@ class Forms:
                      f" > {self.constant('int')} ORDER BY t.id{direction()} {cut}", True),
             lambda: (f"SELECT t.id, sum(t.r) OVER (PARTITION BY {key} ORDER BY t.id) FROM t"
                      f" WHERE {where} ORDER BY t.id {cut}", True),
-            lambda: (f"SELECT t.id, {shown} FROM t ORDER BY ({where}){direction()}, {order} {cut}",
-                     True),
             lambda: (f"SELECT t.id, rank() OVER (ORDER BY ({where}){direction()}) AS n FROM t"
                      f" ORDER BY t.id DESC {cut}", True),
             lambda: (f"SELECT arg_max(t.id, (t.ts, t.id)), arg_min(t.few, t.id) FROM t"
