@@ -3,7 +3,8 @@
 //! Operators ask for rows in an order, and the engine's last rule checks that they come in it. It
 //! derives that from bounds of each part of a key, and gives up where parts have bounds of types
 //! that do not fit: `length(s) > 3`, `NOT starts_with(s, 'a')`, whose functions tell no bounds. It
-//! refuses the order then that a sort by the same key has just made. A column needs no bounds.
+//! refuses the order then that a sort by the same key has just made. A column needs no bounds. Nor
+//! can it contain another key, see [`contains_another`].
 //!
 //! | this | becomes |
 //! |---|---|
@@ -40,6 +41,11 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn of_sort(sort: &Sort) -> Result<Option<LogicalPlan>> {
     let mut keys = Keys::new(&sort.input);
     let mut expr = sort.expr.clone();
+    for key in &mut expr {
+        if sort.fetch.is_some() && contains_another(&key.expr, &sort.expr)? {
+            keys.put(&mut key.expr);
+        }
+    }
     keys.set_all(&mut expr);
     let Some(input) = keys.below()? else { return Ok(None) };
     let columns = sort.input.schema().columns().into_iter().map(Expr::Column).collect();
@@ -110,9 +116,13 @@ impl<'a> Keys<'a> {
 
     /// Puts a column in the place of a key whose order is lost.
     fn set(&mut self, key: &mut Expr) {
-        if !loses_order(key, self.input.schema()) {
-            return;
+        if loses_order(key, self.input.schema()) {
+            self.put(key);
         }
+    }
+
+    /// Puts a column in the place of a key.
+    fn put(&mut self, key: &mut Expr) {
         let place = self.new.iter().position(|known| known == key).unwrap_or_else(|| {
             self.new.push(key.clone());
             self.new.len() - 1
@@ -130,6 +140,13 @@ impl<'a> Keys<'a> {
         let all = known.chain(new).collect();
         Ok(Some(LogicalPlan::Projection(Projection::try_new(all, Arc::clone(self.input))?)))
     }
+}
+
+/// Whether one of the other keys is a part of a key. Of `ORDER BY a + b, b LIMIT 3` the engine
+/// tells scans which rows can still come first. It finds the columns of the scan key by key, and does not
+/// know `a + b` any more once it has found `b`.
+fn contains_another(key: &Expr, keys: &[SortExpr]) -> Result<bool> {
+    key.exists(|part| Ok(part != key && keys.iter().any(|other| other.expr == *part)))
 }
 
 fn name(place: usize) -> String {
