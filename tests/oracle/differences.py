@@ -26,6 +26,7 @@ REFUSED = (
 STRICT = (
     "Out of Range Error: Overflow in ",
     "Conversion Error: Type ",
+    "Binder Error: Cannot change the type of a column that has a UNIQUE or PRIMARY KEY",
     # `least(a, a)` in a query that is named twice.
     "Serialization Error: Error during bind of function in deserialization",
 )
@@ -45,6 +46,10 @@ def normal(value):
         return (2, float(f"{float(value):.7g}") + 0.0)
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
         return (4, str(value.date()))
+    if isinstance(value, (list, tuple)):
+        return (5, tuple(map(normal, value)))
+    if isinstance(value, dict):
+        return (6, tuple((normal(key), normal(of)) for key, of in value.items()))
     return (4, str(value))
 
 

@@ -389,6 +389,60 @@ def test_queries_with_little_memory(seed):
     assert Spills.spilled > before, "no query needed temporary files"
 
 
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_plain_queries_of_many_rows(seed):
+    """As `random_plain.py` from other seeds."""
+    from random_plain import Plain
+
+    seen = differences.compare(Plain, [seed], 40)
+    assert seen["same"] == 40, seen
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_queries_in_every_form(seed):
+    """As `random_forms.py` from other seeds."""
+    from random_forms import Forms
+
+    seen = differences.compare(Forms, [seed], 15)
+    assert seen["same"] >= 13, seen
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_windows_of_every_frame(seed):
+    """As `random_windows.py` from other seeds."""
+    from random_windows import Windows
+
+    seen = differences.compare(Windows, [seed], 40)
+    assert seen["same"] >= 30, seen
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_all_aggregates(seed):
+    """As `random_aggregates.py` from other seeds."""
+    from random_aggregates import Aggregates
+
+    seen = differences.compare(Aggregates, [seed], 20)
+    assert seen["same"] >= 18, seen
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_nested_values_and_texts(seed):
+    """As `random_nested.py` from other seeds."""
+    from random_nested import Nested
+
+    seen = differences.compare(Nested, [seed], 40)
+    assert seen["same"] >= 30, seen
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_savepoints_and_definitions(seed):
+    """As `random_savepoints.py` from other seeds."""
+    from random_savepoints import Program
+
+    seen = differences.compare(Program, [seed], 60)
+    assert seen["same"] >= 20, seen
+
+
 def test_tables_survive_files():
     """As `round_trip.py` from other seeds."""
     import round_trip

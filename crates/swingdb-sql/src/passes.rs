@@ -46,6 +46,7 @@ use crate::optimize::functional_dependencies::{DEPENDENCIES, distinct_groups};
 use crate::optimize::grouping_sets::GROUPING_SETS;
 use crate::optimize::groups_below_joins::GROUPS_BELOW_JOINS;
 use crate::optimize::join_order::JOIN_ORDER;
+use crate::optimize::keys_as_columns::KEYS_AS_COLUMNS;
 use crate::optimize::lambda_nulls::LAMBDA_NULLS;
 use crate::optimize::leaf_unions::leaf_unions;
 use crate::optimize::literals_right::LITERALS_RIGHT;
@@ -60,6 +61,7 @@ use crate::optimize::where_true::WHERE_TRUE;
 use crate::physical::aggregate_statistics::FromStatistics;
 use crate::physical::beside_scan::BesideScan;
 use crate::physical::dynamic_filters::HandDown;
+use crate::physical::first_groups::FirstGroups;
 use crate::physical::insertion_order::InOrder;
 use crate::physical::large_limits::LargeLimits;
 use crate::physical::lost_order::LostOrder;
@@ -504,6 +506,11 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         why: "Constant folding has changed types of lists that lambdas take.",
         turn: Turn::Last(|| Arc::new(LAMBDA_NULLS)),
     },
+    Pass {
+        file: "optimize/keys_as_columns",
+        why: "The engine refuses orders by keys that it cannot follow; keys are final here.",
+        turn: Turn::Last(|| Arc::new(KEYS_AS_COLUMNS)),
+    },
 ];
 
 /// Our rules about physical plans, among the engine's.
@@ -532,6 +539,11 @@ pub(crate) const PHYSICAL: &[Pass<PhysicalRule>] = &[
         file: "physical/settled_order",
         why: "The engine's rule takes away sorts that something below them depends on.",
         turn: Turn::Instead("EnsureRequirements", |rule| Arc::new(SettledOrder(rule))),
+    },
+    Pass {
+        file: "physical/first_groups",
+        why: "The engine's rule keeps first groups whose keys or values it compares otherwise.",
+        turn: Turn::Instead("LimitAggregation", |rule| Arc::new(FirstGroups(rule))),
     },
     Pass {
         file: "physical/sorted_limits",

@@ -1,4 +1,5 @@
-//! JSON: an array of objects, or an object a line. NULL is `null`, not left out.
+//! JSON: an array of objects, or an object a line. NULL is `null`, not left out; NaN and infinities
+//! are texts, as in `to_json`.
 //!
 //! Types that JSON writers of Arrow do not know (intervals, unions, ...) are written as the text
 //! that the other shapes show.
@@ -7,10 +8,11 @@ use super::cells::Cells;
 use crate::failure::{Failure, Outcome};
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use arrow::json::writer::{JsonArray, JsonFormat, LineDelimited, WriterBuilder};
+use arrow::json::writer::{JsonArray, JsonFormat, LineDelimited};
 use std::io::Write;
 use std::sync::Arc;
 use swingdb::QueryResult;
+use swingdb::io::json_builder;
 
 /// `[{...},...]`
 pub fn print_array(sink: &mut impl Write, result: QueryResult) -> Outcome {
@@ -25,7 +27,7 @@ pub fn print_lines(sink: &mut impl Write, result: QueryResult) -> Outcome {
 }
 
 fn print<F: JsonFormat>(sink: &mut impl Write, result: QueryResult) -> Outcome {
-    let mut writer = WriterBuilder::new().with_explicit_nulls(true).build::<_, F>(sink);
+    let mut writer = json_builder().build::<_, F>(sink);
     for batch in result {
         let batch = writable(&batch?)?;
         writer.write(&batch).map_err(unwrap_io)?;
@@ -90,7 +92,7 @@ fn has_json(data_type: &DataType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int64Array, IntervalYearMonthArray};
+    use arrow::array::{Float64Array, Int64Array, IntervalYearMonthArray};
 
     #[test]
     fn types_without_a_json_form_become_text() {
@@ -101,8 +103,7 @@ mod tests {
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         let batch = writable(&batch).unwrap();
         let mut text = Vec::new();
-        let mut writer =
-            WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(&mut text);
+        let mut writer = json_builder().build::<_, LineDelimited>(&mut text);
         writer.write(&batch).unwrap();
         writer.finish().unwrap();
         let lines = String::from_utf8(text).unwrap();
@@ -111,5 +112,17 @@ mod tests {
         assert_eq!(lines[0]["i"], 1);
         assert!(lines[0]["v"].as_str().unwrap().contains("1 year"), "{lines:?}");
         assert!(lines[1]["i"].is_null() && lines[1]["v"].is_null());
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_are_texts() {
+        let numbers = Float64Array::from(vec![f64::NAN, f64::NEG_INFINITY, 0.5]);
+        let batch = RecordBatch::try_from_iter([("x", Arc::new(numbers) as ArrayRef)]).unwrap();
+        let mut text = Vec::new();
+        let mut writer = json_builder().build::<_, JsonArray>(&mut text);
+        writer.write(&writable(&batch).unwrap()).unwrap();
+        writer.finish().unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text, r#"[{"x":"NaN"},{"x":"-Infinity"},{"x":0.5}]"#);
     }
 }

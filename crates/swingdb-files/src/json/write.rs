@@ -12,11 +12,14 @@ use arrow::json::writer::{
 use swingdb_common::error::Result;
 use swingdb_common::time::intervals::interval_texts;
 
+/// A writer of rows whose values are written as `to_json` writes them.
+pub fn builder() -> WriterBuilder {
+    WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(Special))
+}
+
 /// Appends a line for each row.
 pub(crate) fn lines(batches: &[RecordBatch], out: &mut Vec<u8>) -> Result<()> {
-    let builder = WriterBuilder::new().with_explicit_nulls(true);
-    let builder = builder.with_encoder_factory(Arc::new(Special));
-    let mut writer = builder.build::<_, LineDelimited>(out);
+    let mut writer = builder().build::<_, LineDelimited>(out);
     for batch in batches {
         writer.write(batch)?;
     }

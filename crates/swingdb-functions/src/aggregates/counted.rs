@@ -103,6 +103,13 @@ impl AggregateUDFImpl for Counted {
         };
         Ok(vec![list("values", field.data_type()), list("counts", &DataType::UInt64)])
     }
+
+    fn default_value(&self, of: &DataType) -> Result<ScalarValue> {
+        match self.kind {
+            Kind::Entropy => Ok(ScalarValue::Float64(Some(0.0))),
+            _ => ScalarValue::try_new_null(of),
+        }
+    }
 }
 
 struct Counts {

@@ -15,6 +15,8 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
 };
 
+use super::picked::number_between;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     /// Of a sample; NULL of less than three numbers, and where all are the same.
@@ -242,7 +244,7 @@ fn median(numbers: &mut [f64]) -> Option<f64> {
     let (below, upper, _) = numbers.select_nth_unstable_by(middle, f64::total_cmp);
     let upper = *upper;
     let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| !odd).unwrap_or(upper);
-    Some(lower + (upper - lower) / 2.0)
+    Some(number_between(lower, upper, 0.5))
 }
 
 impl Accumulator for Distances {

@@ -21,6 +21,7 @@ use datafusion::physical_expr::expressions::Literal;
 use super::counted::one_of_each;
 use super::ordered::{Gathering, Nothing, has_null, sorted};
 use crate::keys::intervals::lengths;
+use crate::keys::order::{bytes, is_ordered_otherwise};
 
 /// The functions, and how many constants each has behind its value.
 pub const FUNCTIONS: &[(&str, &str, usize)] = &[
@@ -121,10 +122,11 @@ impl AggregateUDFImpl for InOrder {
     }
 }
 
-/// Intervals are ordered by their length.
+/// Intervals are ordered by their length, lists, structs and maps as everywhere in SQL.
 fn key_type(of: &DataType) -> DataType {
     match of {
         DataType::Interval(_) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
+        nested if is_ordered_otherwise(nested) => DataType::Binary,
         other => other.clone(),
     }
 }
@@ -132,6 +134,7 @@ fn key_type(of: &DataType) -> DataType {
 fn key(values: &ArrayRef) -> Result<ArrayRef> {
     match values.data_type() {
         DataType::Interval(_) => lengths(values),
+        nested if is_ordered_otherwise(nested) => bytes(values),
         _ => Ok(one_of_each(values)),
     }
 }

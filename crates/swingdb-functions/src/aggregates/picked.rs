@@ -56,6 +56,21 @@ pub(super) fn picked(
     }
 }
 
+/// What lies at a fraction of the order of numbers; `None` where there are none.
+pub(super) fn number_at(values: &mut [f64], fraction: &Fraction) -> Option<f64> {
+    let place = place(fraction, values.len().checked_sub(1)?, true);
+    let (low, high) = (place.from.min(place.to), place.from.max(place.to));
+    let (below, second, _) = values.select_nth_unstable_by(high, f64::total_cmp);
+    let second = *second;
+    let first = match low == high {
+        true => second,
+        false => below.iter().copied().max_by(f64::total_cmp).unwrap_or(second),
+    };
+    let (from, to) = if place.from <= place.to { (first, second) } else { (second, first) };
+    let is_one = place.share == 0.0 || from.to_bits() == to.to_bits();
+    Some(if is_one { from } else { number_between(from, to, place.share) })
+}
+
 fn place(fraction: &Fraction, last: usize, is_between: bool) -> Interpolation {
     let (from, to, share) = match is_between {
         true => {
@@ -101,6 +116,14 @@ fn selected_at<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, places: &[usiz
     const FEW: usize = 4;
     let compare = |a: &T::Native, b: &T::Native| -> Ordering { a.compare(*b) };
     let mut all = values.values().to_vec();
+    if let [from, to] = *places
+        && from + 1 == to
+    {
+        let (below, second, _) = all.select_nth_unstable_by(to, compare);
+        let first = below.iter().copied().max_by(compare).unwrap_or(*second);
+        let found = PrimitiveArray::<T>::from_iter_values([first, *second]);
+        return Arc::new(found.with_data_type(values.data_type().clone()));
+    }
     if places.len() > FEW {
         all.sort_unstable_by(compare);
     }
@@ -146,7 +169,7 @@ fn between(from: ScalarValue, to: &ScalarValue, share: f64) -> Result<ScalarValu
 }
 
 /// Their distance may be infinite, and so may be one of them.
-fn number_between(a: f64, b: f64, share: f64) -> f64 {
+pub(super) fn number_between(a: f64, b: f64, share: f64) -> f64 {
     match (b - a).is_finite() {
         true => a + (b - a) * share,
         false => a * (1.0 - share) + b * share,

@@ -1,16 +1,18 @@
 //! Quantiles of many groups at once, of numbers and times: [`QuantileGroups`].
 
+use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Float64Array, ListArray,
+    PrimitiveArray,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
-use super::picked::{Fraction, picked};
+use super::picked::{Fraction, number_at, picked};
 use crate::aggregates::sum_groups::selected;
 
 /// The values of each group.
@@ -73,7 +75,14 @@ impl<T: ArrowPrimitiveType + Send> GroupsAccumulator for QuantileGroups<T> {
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let groups = self.emit(emit_to);
+        let mut groups = self.emit(emit_to);
+        let numbers: &mut dyn Any = &mut groups;
+        if let (Some(numbers), [one], true) =
+            (numbers.downcast_mut::<Vec<Vec<f64>>>(), self.fractions.as_slice(), self.is_between)
+        {
+            let found = numbers.iter_mut().map(|values| number_at(values, one));
+            return Ok(Arc::new(found.collect::<Float64Array>()));
+        }
         let found = groups.into_iter().map(|values| match values.is_empty() {
             true => ScalarValue::try_new_null(&self.of),
             false => {

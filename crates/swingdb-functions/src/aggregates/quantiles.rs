@@ -2,7 +2,7 @@
 //!
 //! A fraction may be a list of several, for a list of quantiles. A negative one counts from the
 //! greatest value down, as `WITHIN GROUP (ORDER BY x DESC)` does. Values are gathered and searched
-//! by [`picked`](super::picked); the median of numbers, and an approximate quantile of floating
+//! by [`picked`](super::picked); the median of decimals, and an approximate quantile of floating
 //! point numbers, are the query engine's own.
 
 use std::sync::Arc;
@@ -92,7 +92,8 @@ impl Quantile {
     /// The engine's function, if it is one quantile of what it knows.
     fn of_engine(&self, types: &[DataType]) -> Option<&Arc<AggregateUDF>> {
         let is_known = match (self.kind, types) {
-            (Kind::Median, [value]) => value.is_floating() || value.is_decimal(),
+            // The engine's middle of two numbers is infinite where their sum is.
+            (Kind::Median, [value]) => value.is_decimal(),
             (Kind::Approx, [value, fraction]) => value.is_floating() && !fraction.is_list(),
             _ => false,
         };

@@ -88,7 +88,11 @@ impl AggregateUDFImpl for Moving {
             .with_ignore_nulls(args.ignore_nulls)
             .with_distinct(args.is_distinct)
             .build()?;
+        let of = args.return_field.data_type().clone();
         match self.engine.create_sliding_accumulator(args) {
+            Ok(inner) if self.name() == "bit_xor" && inner.supports_retract_batch() => {
+                Ok(Box::new(OfValues { inner, of, values: 0 }))
+            }
             Ok(engines) if engines.supports_retract_batch() => Ok(engines),
             _ => Ok(Box::new(Frame { plain, rows: Vec::new(), new: Vec::new(), left: 0 })),
         }
@@ -115,6 +119,54 @@ impl AggregateUDFImpl for Moving {
 
     fn supports_within_group_clause(&self) -> bool {
         self.engine.supports_within_group_clause()
+    }
+}
+
+/// NULL where a frame has no value any more: what is left of the engine's `bit_xor` is 0 then.
+#[derive(Debug)]
+struct OfValues {
+    inner: Box<dyn Accumulator>,
+    of: DataType,
+    /// Values in the frame that are not NULL.
+    values: usize,
+}
+
+fn known(values: &[ArrayRef]) -> usize {
+    values.first().map_or(0, |column| column.len() - column.logical_null_count())
+}
+
+impl Accumulator for OfValues {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.values += known(values);
+        self.inner.update_batch(values)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.values -= known(values).min(self.values);
+        self.inner.retract_batch(values)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        match self.values {
+            0 => ScalarValue::try_new_null(&self.of),
+            _ => self.inner.evaluate(),
+        }
+    }
+
+    fn merge_batch(&mut self, _states: &[ArrayRef]) -> Result<()> {
+        internal_err!("frames are not merged")
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        internal_err!("a frame has no state")
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.inner.size()
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod functional_dependencies;
 pub(crate) mod grouping_sets;
 pub(crate) mod groups_below_joins;
 pub(crate) mod join_order;
+pub(crate) mod keys_as_columns;
 pub(crate) mod lambda_nulls;
 pub(crate) mod leaf_unions;
 pub(crate) mod literals_right;

@@ -7,8 +7,9 @@
 //! This rule asks the same operators for their conditions, but follows each column by its position
 //! ([`column_lineage`]), and hands nothing past an operator that it cannot follow.
 //!
-//! Nor does it hand anything past a limit, whether an operator or a part of one (a scan of the
-//! first rows, a sorted LIMIT): a row that is left out below a limit would let another row in.
+//! Nor does it hand down the bounds of an aggregate that tell of a part of its values, nor anything
+//! past a limit, whether an operator or a part of one (a scan of the first rows, a sorted LIMIT): a
+//! row that is left out below a limit would let another row in.
 
 use std::sync::Arc;
 
@@ -16,13 +17,16 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter_pushdown::{
     ChildFilterPushdownResult, ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
     PushedDown,
 };
+use swingdb_functions::keys::order::is_sorted_by_bytes;
 
 use crate::physical::column_lineage;
 
@@ -72,7 +76,8 @@ impl HandDown {
             };
             let mut passed = Passed::default();
             for condition in own {
-                passed.offer(lasting(condition).then(|| Arc::clone(condition)));
+                let offered = lasting(condition) && is_of_all(node);
+                passed.offer(offered.then(|| Arc::clone(condition)));
             }
             for (condition, given) in conditions.iter().zip(given) {
                 let wanted = matches!(given.discriminant, PushedDown::Yes)
@@ -129,6 +134,21 @@ fn conclude(
         propagation.updated_node = Some(renewed);
     }
     Ok(propagation)
+}
+
+/// Whether a condition that an aggregate makes of its bounds says what matters for all of it. The
+/// engine makes `a > 7` of `max(a), max(b + 1)`, and of `max(a), max(b)` as long as each `b` was
+/// NULL; and it compares lists and the like in an order that is not SQL's.
+fn is_of_all(node: &Plan) -> bool {
+    let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return true };
+    let calls = aggregate.aggr_expr();
+    let columns: Vec<_> = calls.iter().map(|call| call.expressions()).collect();
+    let is_column = |args: &[Condition]| matches!(args, [arg] if arg.is::<Column>());
+    let is_one = columns.windows(2).all(|pair| pair[0] == pair[1])
+        && (calls.len() == 1 || aggregate.filter_expr().iter().all(Option::is_none));
+    is_one
+        && columns.iter().all(|args| is_column(args))
+        && !calls.iter().any(|call| is_sorted_by_bytes(call.field().data_type()))
 }
 
 /// What is offered to one child, and the places of what is not.

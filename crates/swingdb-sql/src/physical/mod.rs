@@ -5,6 +5,7 @@ pub(crate) mod asof;
 pub(crate) mod beside_scan;
 pub(crate) mod column_lineage;
 pub(crate) mod dynamic_filters;
+pub(crate) mod first_groups;
 pub(crate) mod insertion_order;
 pub(crate) mod large_limits;
 pub(crate) mod lost_order;

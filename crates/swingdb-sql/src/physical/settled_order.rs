@@ -8,7 +8,9 @@
 //!   (apache/datafusion#23534),
 //! - a sort above a LIMIT orders the rows that it leaves; below it, it would make others of them
 //!   (apache/datafusion#24958, #25408),
-//! - a sort with a LIMIT whose rows come in its order already is taken away with its limit.
+//! - a sort with a LIMIT whose rows come in its order already is taken away with its limit,
+//! - or its limit comes to where the partitions of a table in that order are merged, below an
+//!   operator that has to see all rows: `SELECT i, count(*) OVER () FROM t ORDER BY i LIMIT 3`.
 //!
 //! So while that rule runs, a [`FenceExec`] stands above each of them. It asks for the order of
 //! what is below it, and nothing moves through it. Where the limit is gone afterwards, it comes
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_expr::OrderingRequirements;
+use datafusion::physical_expr::{Distribution, OrderingRequirements};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -52,7 +54,8 @@ impl PhysicalOptimizerRule for SettledOrder {
     }
 
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        let fenced = fenced(&plan, OrderContext { seen: true, sorted: false })?;
+        let top = OrderContext { seen: true, sorted: false, limited: false };
+        let fenced = fenced(&plan, top)?;
         unfenced(self.0.optimize(fenced, config)?)
     }
 }
@@ -64,15 +67,20 @@ struct OrderContext {
     seen: bool,
     /// Whether something above asks for an order, which might move down.
     sorted: bool,
+    /// Whether the order of its rows reaches a sort with a LIMIT, whose limit might move down.
+    limited: bool,
 }
 
 fn fenced(plan: &Plan, place: OrderContext) -> Result<Plan> {
     let children = plan.children();
     let mut renewed = Vec::with_capacity(children.len());
+    let merges = place.limited && merges_in_order(plan);
+    let is_limited = plan.downcast_ref::<SortExec>().is_some_and(|sort| sort.fetch().is_some());
     for (at, child) in children.into_iter().enumerate() {
         let sorted = place.sorted || plan.is::<SortExec>() || asks(plan, at);
         let seen = is_seen(plan, at, place.seen);
-        renewed.push(fenced(child, OrderContext { seen, sorted })?);
+        let limited = is_limited || (place.limited && !merges && keeps_order(plan, at));
+        renewed.push(fenced(child, OrderContext { seen, sorted, limited })?);
     }
     let changed = plan.children().into_iter().zip(&renewed).any(|(a, b)| !Arc::ptr_eq(a, b));
     let renewed = match changed {
@@ -88,7 +96,7 @@ fn fenced(plan: &Plan, place: OrderContext) -> Result<Plan> {
             false => renewed,
         });
     }
-    Ok(match is_limit(&renewed) && place.sorted {
+    Ok(match merges || (is_limit(&renewed) && place.sorted) {
         true => Arc::new(FenceExec::new(renewed, None)),
         false => renewed,
     })
@@ -96,6 +104,17 @@ fn fenced(plan: &Plan, place: OrderContext) -> Result<Plan> {
 
 fn is_limit(plan: &Plan) -> bool {
     plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>()
+}
+
+fn keeps_order(plan: &Plan, at: usize) -> bool {
+    plan.maintains_input_order().get(at) == Some(&true)
+}
+
+/// Whether an operator whose rows come in the order of an input wants that in one partition.
+fn merges_in_order(plan: &Plan) -> bool {
+    let wanted = plan.input_distribution_requirements().into_per_child();
+    let is_single = |wanted: &Distribution| matches!(wanted, Distribution::SinglePartition);
+    wanted.iter().enumerate().any(|(at, wanted)| is_single(wanted) && keeps_order(plan, at))
 }
 
 /// Whether an operator asks for an order of its child at a place.
@@ -123,7 +142,7 @@ fn is_seen(plan: &Plan, at: usize, seen: bool) -> bool {
         return seen;
     }
     let is_alone = plan.children().len() == 1 || plan.is::<ScalarSubqueryExec>();
-    seen && is_alone && plan.maintains_input_order().get(at) == Some(&true)
+    seen && is_alone && keeps_order(plan, at)
 }
 
 fn unfenced(plan: Plan) -> Result<Plan> {

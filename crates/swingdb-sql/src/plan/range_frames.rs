@@ -2,9 +2,9 @@
 //!
 //! `sum(v) OVER (ORDER BY at)` has the frame RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW. The
 //! query engine wants to know the type of distances for any RANGE, and fails for times of day,
-//! intervals, binary values and structs. Without a distance in the frame, GROUPS means the same:
-//! all rows that are equal in the order are one. With a distance, times of day are points in time
-//! of one day.
+//! intervals, binary values, structs and maps. Without a distance in the frame, GROUPS means the
+//! same: all rows that are equal in the order are one. With a distance, times of day are points in
+//! time of one day.
 
 use std::sync::Arc;
 
@@ -61,6 +61,7 @@ fn is_concerned(expr: &Expr, schema: &DFSchema) -> bool {
                 | DataType::BinaryView
                 | DataType::FixedSizeBinary(_)
                 | DataType::Struct(_)
+                | DataType::Map(..)
                 | DataType::Interval(_)
         )
     });

@@ -12,12 +12,13 @@
 //! | `[1, 2, ]`, `f(a, )`, `VALUES (1), ` | `[1, 2]`, `f(a)`, `VALUES (1)` |
 //! | `TIMESTAMP_S '2024-01-01'` | `'2024-01-01'::TIMESTAMP_S`; `TIMESTAMP_MS` and so on, too |
 //! | `a ASOF JOIN b ON c` | [`asof`]: `a ASOF JOIN b MATCH_CONDITION (*) ON c` |
+//! | `'a'`, and `'b'` in a later line | `'ab'`; in one line they are an error |
 //! | `LIMIT 40%` | [`limit_percent`]: `LIMIT #percent(40)` |
 //! | `sum(x) FILTER (a)` | [`filter_clause`]: `sum(x) FILTER (WHERE a)` |
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
-use swingdb_common::error::Result;
+use swingdb_common::error::{Error, Result};
 
 use crate::text::tokens::Pass;
 use crate::text::{
@@ -28,6 +29,7 @@ use crate::text::{
 /// Rewrites what the parser does not know into what it does, token by token.
 pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     let mut pass = Pass::new(without_last_commas(tokens));
+    adjacent_texts(&mut pass)?;
     relation_statements::rewrite(&mut pass);
     postgres::rewrite(&mut pass);
     comprehensions::rewrite(&mut pass);
@@ -42,6 +44,37 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWith
     typed_texts(&mut pass);
     asof::rewrite_tokens(&mut pass)?;
     Ok(pass.finish())
+}
+
+/// `'a'` and `'b'` in a later line are one text, as SQL says. In one line a comma or an operator is
+/// missing; the parser would take the second for the name of a column.
+fn adjacent_texts(pass: &mut Pass) -> Result<()> {
+    let mut word = 0;
+    while word + 1 < pass.len() {
+        let text = |at| match pass.with_span(at) {
+            Some(TokenWithSpan { token: Token::SingleQuotedString(text), span }) => {
+                Some((text, *span))
+            }
+            _ => None,
+        };
+        let (Some((first, place)), Some((second, behind))) = (text(word), text(word + 1)) else {
+            word += 1;
+            continue;
+        };
+        if place.end.line == behind.start.line {
+            return Err(Error::Parse {
+                message: format!("expected a comma or an operator before the text '{second}'"),
+                line: Some(behind.start.line),
+                column: Some(behind.start.column),
+            });
+        }
+        let joined = Token::SingleQuotedString(format!("{first}{second}"));
+        pass.splice(
+            word..word + 2,
+            vec![TokenWithSpan { token: joined, span: place.union(&behind) }],
+        );
+    }
+    Ok(())
 }
 
 /// `2 ** 3`: two stars without anything between them.
