@@ -20,7 +20,7 @@ import swingdb
 from differences import ERRORS, failures_differ
 
 WORDS = ["", "a", "b", "Ab", "Ä", "ǆ", "日本語", "🦆x", "é", "e\u0301", "it''s", " x\ty ",
-         "longer than twelve bytes", "a,b,,c", "%_", "İ", "ΑΣ"]
+         "longer than twelve bytes", "a,b,,c", "%_", "Ω"]
 KINDS = ("int", "text", "ints", "texts", "lists", "pair", "map", "pairs")
 TYPES = {
     "int": "INTEGER", "text": "VARCHAR", "ints": "INTEGER[]", "texts": "VARCHAR[]",
