@@ -34,6 +34,7 @@ STATEMENTS = {
     "unique": "SELECT count(*), min(s), max(m) FROM (SELECT DISTINCT s, k % 10 AS m FROM t)",
     "window": "SELECT sum(x), count(*) FROM"
     " (SELECT i - lag(i, 1, 0) OVER (PARTITION BY k % 5000 ORDER BY s) AS x FROM t)",
+    "join": "SELECT count(*), sum(a.i % 7), min(b.s), max(a.k) FROM t AS a JOIN t AS b USING (s)",
     "limit": "SELECT count(*), sum(i % 7), min(s), max(s) FROM"
     " (SELECT * FROM t ORDER BY s, i LIMIT 2000000)",
     "copy": "COPY (SELECT * FROM t ORDER BY s DESC) TO '{}/out.parquet'",
