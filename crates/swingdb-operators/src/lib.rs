@@ -4,12 +4,12 @@
 //! no session.
 //!
 //! - [`shared_join`]: a hash join whose one table is built by all threads.
-//! - [`spilled_join`]: a hash join that goes on in temporary files where its table does not fit.
+//! - [`grace_join`]: a hash join that goes on in temporary files where its table does not fit.
 //! - [`top_of_groups`]: the first rows of each group, without a sort of all rows.
 
 #![forbid(unsafe_code)]
 
+pub mod grace_join;
 mod meeting;
 pub mod shared_join;
-pub mod spilled_join;
 pub mod top_of_groups;

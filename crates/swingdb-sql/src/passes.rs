@@ -62,15 +62,16 @@ use crate::physical::aggregate_statistics::FromStatistics;
 use crate::physical::beside_scan::BesideScan;
 use crate::physical::dynamic_filters::HandDown;
 use crate::physical::first_groups::FirstGroups;
+use crate::physical::grace_joins::GraceJoins;
 use crate::physical::insertion_order::InOrder;
 use crate::physical::large_limits::LargeLimits;
+use crate::physical::large_sorts::LargeSorts;
 use crate::physical::lost_order::LostOrder;
 use crate::physical::materialize::rule::ShareRows;
 use crate::physical::result_batches::ResultBatches;
 use crate::physical::settled_order::SettledOrder;
 use crate::physical::slices::InSlices;
 use crate::physical::sorted_limits::WholeOrder;
-use crate::physical::spilled_joins::SpilledJoins;
 use crate::physical::whole_groups::WholeGroups;
 use crate::plan::{materialized_parts, rewrite, size};
 use crate::text::depth;
@@ -521,9 +522,9 @@ pub(crate) const PHYSICAL: &[Pass<PhysicalRule>] = &[
         turn: Turn::Instead("aggregate_statistics", |rule| Arc::new(FromStatistics(rule))),
     },
     Pass {
-        file: "physical/spilled_joins",
+        file: "physical/grace_joins",
         why: "Joins that may not fit into memory can spill, whoever would build their table.",
-        turn: Turn::Behind("join_selection", || Arc::new(SpilledJoins)),
+        turn: Turn::Behind("join_selection", || Arc::new(GraceJoins)),
     },
     Pass {
         file: "swingdb-operators/shared_join/mod",
@@ -584,6 +585,11 @@ pub(crate) const PHYSICAL: &[Pass<PhysicalRule>] = &[
         file: "physical/materialize/rule",
         why: "Equal parts of the final plan are computed once.",
         turn: Turn::Last(|| Arc::new(ShareRows)),
+    },
+    Pass {
+        file: "physical/large_sorts",
+        why: "Batches for large sorts hold no more memory than their rows need; sorts are final.",
+        turn: Turn::Last(|| Arc::new(LargeSorts)),
     },
     Pass {
         file: "physical/result_batches",

@@ -143,8 +143,8 @@ impl<'a> Keys<'a> {
 }
 
 /// Whether one of the other keys is a part of a key. Of `ORDER BY a + b, b LIMIT 3` the engine
-/// tells scans which rows can still come first. It finds the columns of the scan key by key, and does not
-/// know `a + b` any more once it has found `b`.
+/// tells scans which rows can still come first. It finds the columns of the scan key by key, and
+/// does not know `a + b` any more once it has found `b`.
 fn contains_another(key: &Expr, keys: &[SortExpr]) -> Result<bool> {
     key.exists(|part| Ok(part != key && keys.iter().any(|other| other.expr == *part)))
 }

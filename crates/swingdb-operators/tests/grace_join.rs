@@ -19,7 +19,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
 use datafusion::prelude::SessionConfig;
 use fastrand::Rng;
-use swingdb_operators::spilled_join::SpilledHashJoinExec;
+use swingdb_operators::grace_join::GraceHashJoinExec;
 
 /// Memory that ends after so many requests of consumers that can spill, for a while.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ fn environment(granted: usize) -> Result<Arc<RuntimeEnv>> {
 }
 
 /// A random join, its rows by nested loops, and a description.
-fn case(random: &mut Rng) -> Result<(Arc<SpilledHashJoinExec>, Vec<Row>, String)> {
+fn case(random: &mut Rng) -> Result<(Arc<GraceHashJoinExec>, Vec<Row>, String)> {
     let kinds = (0..random.usize(1..4)).map(|_| random.usize(..KEY_KINDS)).collect::<Vec<_>>();
     let mut rows = || [0, 1, 10, 300, 1000][random.usize(..5)];
     let sizes = (rows(), rows());
@@ -110,7 +110,7 @@ fn case(random: &mut Rng) -> Result<(Arc<SpilledHashJoinExec>, Vec<Row>, String)
     rows.extend(expected.last);
     rows.sort_unstable();
     let described = format!("{join_type:?}, {kinds:?}, {sizes:?} rows, {null_equality:?}");
-    let join = SpilledHashJoinExec::try_new(&join)?.expect("a join it knows");
+    let join = GraceHashJoinExec::try_new(&join)?.expect("a join it knows");
     Ok((Arc::new(join), rows, described))
 }
 

@@ -1,4 +1,4 @@
-//! The operator: [`SpilledHashJoinExec`].
+//! The operator: [`GraceHashJoinExec`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ const ROW_PARTS: usize = 2;
 
 /// A hash join that goes on in temporary files. See the [module documentation](super).
 #[derive(Debug)]
-pub struct SpilledHashJoinExec {
+pub struct GraceHashJoinExec {
     /// The join as the engine describes it.
     join: HashJoinExec,
     /// How often its rows were dealt out before.
@@ -71,7 +71,7 @@ enum Side {
     Dealt(Files),
 }
 
-impl SpilledHashJoinExec {
+impl GraceHashJoinExec {
     /// A join that gives the rows of `join`, in any order. `None` for `NOT IN`, which must know all
     /// rows of its list, and for the first rows of a join.
     pub fn try_new(join: &HashJoinExec) -> Result<Option<Self>> {
@@ -207,7 +207,7 @@ impl Build {
             let sides = (rows(&build, part, &left), rows(&probe, part, &right));
             let join = over(&self.join, sides.0, sides.1)?;
             let plan: Plan = match self.level + 1 < MOST_LEVELS {
-                true => Arc::new(SpilledHashJoinExec::of(&join, self.level + 1)?),
+                true => Arc::new(GraceHashJoinExec::of(&join, self.level + 1)?),
                 false => Arc::new(join),
             };
             Ok(Mutex::new(Some(plan)))
@@ -262,7 +262,7 @@ async fn all<T: Send + 'static>(mut tasks: JoinSet<Result<T>>) -> Result<Vec<T>>
     Ok(outcomes)
 }
 
-impl DisplayAs for SpilledHashJoinExec {
+impl DisplayAs for GraceHashJoinExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if matches!(format, DisplayFormatType::TreeRender) {
             return self.join.fmt_as(format, f);
@@ -275,13 +275,13 @@ impl DisplayAs for SpilledHashJoinExec {
         }
         let described = Engines(&self.join, format).to_string();
         let rest = described.strip_prefix("HashJoinExec: mode=CollectLeft, ");
-        write!(f, "SpilledHashJoinExec: {}", rest.unwrap_or(&described))
+        write!(f, "GraceHashJoinExec: {}", rest.unwrap_or(&described))
     }
 }
 
-impl ExecutionPlan for SpilledHashJoinExec {
+impl ExecutionPlan for GraceHashJoinExec {
     fn name(&self) -> &str {
-        "SpilledHashJoinExec"
+        "GraceHashJoinExec"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {

@@ -1,4 +1,4 @@
-//! Joins whose table may not fit into memory can spill: [`SpilledJoins`].
+//! Joins whose table may not fit into memory can spill: [`GraceJoins`].
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use swingdb_functions::bounded::MemoryLeft;
-use swingdb_operators::spilled_join::SpilledHashJoinExec;
+use swingdb_operators::grace_join::GraceHashJoinExec;
 
 use crate::physical::large_limits::row_bytes;
 
@@ -22,13 +22,13 @@ const SHARE: usize = 4;
 const VALUE_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 16;
 
-/// Replaces hash joins by [`SpilledHashJoinExec`] where their build side is expected to take much
+/// Replaces hash joins by [`GraceHashJoinExec`] where their build side is expected to take much
 /// of `memory_limit`. To run behind the choice of the build side, and before orders are settled:
 /// such a join keeps none.
 #[derive(Debug, Default)]
-pub(crate) struct SpilledJoins;
+pub(crate) struct GraceJoins;
 
-impl PhysicalOptimizerRule for SpilledJoins {
+impl PhysicalOptimizerRule for GraceJoins {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -43,7 +43,7 @@ impl PhysicalOptimizerRule for SpilledJoins {
         let replaced = plan.transform_up(|node| {
             let own = match node.downcast_ref::<HashJoinExec>() {
                 Some(join) if table_bytes(join.left()).is_some_and(is_large) => {
-                    SpilledHashJoinExec::try_new(join)?
+                    GraceHashJoinExec::try_new(join)?
                 }
                 _ => None,
             };
@@ -56,7 +56,7 @@ impl PhysicalOptimizerRule for SpilledJoins {
     }
 
     fn name(&self) -> &str {
-        "SpilledJoins"
+        "GraceJoins"
     }
 
     fn schema_check(&self) -> bool {
@@ -78,7 +78,7 @@ fn reads_much(plan: &Arc<dyn ExecutionPlan>, most: usize) -> Result<bool> {
 }
 
 /// What a hash table of a plan's rows takes, if it is known how many there may be.
-fn table_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+pub(crate) fn table_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
     let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
     let of_row = row_bytes(&plan.schema(), VALUE_BYTES) + ENTRY_BYTES;
     Some(known.num_rows.get_value()?.saturating_mul(of_row))

@@ -1,8 +1,8 @@
 //! A hash join that goes on in temporary files where its table does not fit into memory.
 //!
 //! The engine's hash joins keep all rows of the build side in memory, and fail where there is not
-//! enough of it. [`SpilledHashJoinExec`] is a hybrid of both ways of the *Grace* hash join
-//! (Kitsuregawa et al., 1983; DeWitt et al., 1984):
+//! enough of it. [`GraceHashJoinExec`] is the *Grace* hash join (Kitsuregawa et al., 1983), which
+//! writes nothing where the rows turn out to fit, as the *hybrid* one does (DeWitt et al., 1984):
 //!
 //! 1. **Collect.** Each partition of the build side is collected by a task of its own, as long as
 //!    there is memory.
@@ -22,4 +22,4 @@ mod deal;
 mod exec;
 mod held_rows;
 
-pub use exec::SpilledHashJoinExec;
+pub use exec::GraceHashJoinExec;
