@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use datafusion::common::Result;
 use parking_lot::Mutex;
 
-/// The state that the partitions of an execution share. A plan may be executed again, each partition once
-/// each time.
+/// The state that the partitions of an execution share. A plan may be executed again, each
+/// partition once each time.
 pub(crate) struct Meeting<T>(Mutex<State<T>>);
 
 struct State<T> {
