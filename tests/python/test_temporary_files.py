@@ -111,13 +111,10 @@ def test_answers_are_the_same_and_nothing_is_ever_seen(
         assert eventually(lambda: files_in(scratch) == 0), name
 
 
-def test_a_quarter_of_the_table_is_enough_memory(
-    full: swingdb.Connection, scratch: Path, tmp_path: Path
-) -> None:
-    whole = {name: answer(full, name, tmp_path) for name in STATEMENTS}
-    full.execute(f"SET memory_limit = '{LITTLE}', temp_directory = '{scratch}'")
-    for name in STATEMENTS:
-        assert answer(full, name, tmp_path) == whole[name], name
+def test_a_join_needs_a_quarter_of_its_table(full: swingdb.Connection, tmp_path: Path) -> None:
+    whole = answer(full, "join", tmp_path)
+    full.execute(f"SET memory_limit = '{LITTLE}', temp_directory = '{tmp_path}'")
+    assert answer(full, "join", tmp_path) == whole
 
 
 SPILLING = """
@@ -524,7 +521,7 @@ def test_a_stream_that_is_read_twice_lies_there_too(
 def test_an_error_of_memory_says_what_to_do(full: swingdb.Connection) -> None:
     full.execute("SET memory_limit = '5MB'")
     for statement in [
-        "SELECT count(*) FROM t AS a JOIN t AS b ON a.s = b.s",
+        "SELECT count(*) FROM t WHERE s NOT IN (SELECT s FROM t)",
         "SELECT len(list(s)) FROM t",
         "SELECT length(string_agg(s, ',')) FROM t",
     ]:

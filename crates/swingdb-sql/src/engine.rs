@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionStateDefaults;
-use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::ExprPlanner;
@@ -17,7 +17,6 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use swingdb_common::error::Result;
-use swingdb_common::runtime::pool::OperatorPool;
 use swingdb_common::runtime::{cancel, threads};
 use swingdb_common::time::zones::Zone;
 use swingdb_common::types::sql_names;
@@ -84,10 +83,8 @@ pub fn base_state() -> Result<&'static SessionState> {
 fn build_state() -> Result<SessionState> {
     cancel::reach_tasks();
     let files = TemporaryFiles::configured()?;
-    let limit = default_memory_limit();
-    let environment = runtime_env(limit, &files)?;
+    let environment = runtime_env(default_memory_limit(), &files)?;
     let mut config = default_config(threads::configured()?);
-    merges_keep(&mut config, MemoryLimit::Infinite, limit);
     spill_files::configure(config.options_mut())?;
     files.carry(&mut config);
     functions_ask(&mut config, &environment);
@@ -187,24 +184,7 @@ pub fn with_memory_limit(state: &SessionState, limit: usize) -> Result<SessionSt
     let environment = runtime_env(limit, &TemporaryFiles::of(state.config()))?;
     let mut config = state.config().clone();
     functions_ask(&mut config, &environment);
-    merges_keep(&mut config, state.runtime_env().memory_pool.memory_limit(), limit);
     Ok(builder_of(state).with_config(config).with_runtime_env(environment).build())
-}
-
-/// Has each sort keep less for its merge where the memory is so small that what all of them keep
-/// would be most of it, unless somebody has said how much that shall be.
-fn merges_keep(config: &mut SessionConfig, before: MemoryLimit, limit: usize) {
-    const SHARE: usize = 128;
-    let usual = ConfigOptions::default().execution.sort_spill_reservation_bytes;
-    let of = |limit: usize| usual.min(limit / SHARE);
-    let before = match before {
-        MemoryLimit::Finite(limit) => of(limit),
-        _ => usual,
-    };
-    let kept = &mut config.options_mut().execution.sort_spill_reservation_bytes;
-    if *kept == before || *kept == usual {
-        *kept = of(limit);
-    }
 }
 
 /// A plan whose scans leave out what a join above them does not want, as far as that is known while
@@ -294,7 +274,7 @@ fn functions_ask(config: &mut SessionConfig, environment: &RuntimeEnv) {
 fn runtime_env(limit: usize, files: &TemporaryFiles) -> Result<Arc<RuntimeEnv>> {
     const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN;
     let pool: Arc<dyn MemoryPool> =
-        Arc::new(TrackConsumersPool::new(OperatorPool::new(limit), NAMED_CONSUMERS));
+        Arc::new(TrackConsumersPool::new(FairSpillPool::new(limit), NAMED_CONSUMERS));
     let builder = RuntimeEnvBuilder::new().with_memory_pool(pool);
     Ok(builder.with_disk_manager_builder(spill_files::disk(files)).build_arc()?)
 }

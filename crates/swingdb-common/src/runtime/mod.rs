@@ -7,7 +7,6 @@ pub mod held;
 pub mod memory;
 pub mod meter;
 pub mod parallel;
-pub mod pool;
 pub mod temporary;
 pub mod threads;
 pub mod wait;
