@@ -38,9 +38,9 @@ type Files = Vec<Option<Arc<dyn SpillFile>>>;
 
 /// How often rows are dealt out at most.
 pub(super) const MOST_LEVELS: u64 = 3;
-/// A table of collected rows takes so many times their memory, of which the rows are two parts.
-const TABLE_PARTS: usize = 3;
-const ROW_PARTS: usize = 2;
+/// Bytes that a row takes in a table at most, besides its own: a hash and a number, twice as many of
+/// them as rows, and the number of the next row with its hash.
+const ENTRY_BYTES: usize = 48;
 
 /// A hash join that goes on in temporary files. See the [module documentation](super).
 #[derive(Debug)]
@@ -231,7 +231,7 @@ async fn collect(
             let (mut batches, mut held) = (Vec::new(), RecordBatchMemoryCounter::new());
             let mut deals = false;
             while let Some(batch) = input.next().await.transpose()? {
-                let bytes = held.count_batch(&batch) / ROW_PARTS * TABLE_PARTS;
+                let bytes = held.count_batch(&batch) + ENTRY_BYTES * batch.num_rows();
                 if is_full.load(Ordering::Relaxed) || reservation.try_grow(bytes).is_err() {
                     is_full.store(true, Ordering::Relaxed);
                     deals = true;
