@@ -221,12 +221,13 @@ async fn collect(
     inputs: Vec<(SendableRecordBatchStream, Dealer)>,
     context: &TaskContext,
 ) -> Result<Vec<Side>> {
-    let consumer = MemoryConsumer::new("HashJoinInput").with_can_spill(true);
-    let reservation = consumer.register(context.memory_pool());
     let is_full = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
     for (mut input, mut dealer) in inputs {
-        let (reservation, is_full) = (reservation.new_empty(), Arc::clone(&is_full));
+        // Pools count what each consumer has, not what several tasks of one have together.
+        let consumer = MemoryConsumer::new("HashJoinInput").with_can_spill(true);
+        let reservation = consumer.register(context.memory_pool());
+        let is_full = Arc::clone(&is_full);
         tasks.spawn(async move {
             let (mut batches, mut held) = (Vec::new(), RecordBatchMemoryCounter::new());
             let mut deals = false;
