@@ -38,8 +38,8 @@ type Files = Vec<Option<Arc<dyn SpillFile>>>;
 
 /// How often rows are dealt out at most.
 pub(super) const MOST_LEVELS: u64 = 3;
-/// Bytes that a row takes in a table at most, besides its own: a hash and a number, twice as many of
-/// them as rows, and the number of the next row with its hash.
+/// Bytes that a row takes in a table at most, besides its own: a hash and a number, twice as many
+/// of them as rows, and the number of the next row with its hash.
 const ENTRY_BYTES: usize = 48;
 
 /// A hash join that goes on in temporary files. See the [module documentation](super).
