@@ -89,17 +89,23 @@ def failures_differ(their_error, our_error):
     return None
 
 
-def query_differs(engines, sql):
-    """What is different between the rows of a query on both engines, in any order, and details."""
+def rows_of_both(engines, sql, rows_of):
+    """What is different where an engine fails, and the rows of both as `rows_of` has them."""
     rows, errors = [], []
     for engine in engines:
         try:
-            rows.append(sorted(normal_rows(engine.execute(sql).fetchall())))
+            rows.append(rows_of(engine.execute(sql).fetchall()))
             errors.append(None)
         except ERRORS as error:
             rows.append(None)
             errors.append(error)
-    what = failures_differ(*errors)
+    return failures_differ(*errors), rows
+
+
+def query_differs(engines, sql, ordered=False):
+    """What is different between the rows of a query on both engines, and details."""
+    in_order = (lambda rows: rows) if ordered else sorted
+    what, rows = rows_of_both(engines, sql, lambda found: in_order(normal_rows(found)))
     return (what, None) if what is not None else rows_differ(*rows)
 
 

@@ -17,7 +17,7 @@ import random
 import differences
 import duckdb
 import swingdb
-from differences import ERRORS, failures_differ
+from differences import rows_of_both
 
 WORDS = ["", "a", "b", "Ab", "Ä", "ǆ", "日本語", "🦆x", "é", "e\u0301", "it''s", " x\ty ",
          "longer than twelve bytes", "a,b,,c", "%_", "Ω"]
@@ -40,6 +40,11 @@ def plain(value):
             return "nan"
         return float(f"{float(value):.6g}") + 0.0
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def plain_rows(rows):
+    """Rows of plain values, in one order."""
+    return sorted((tuple(map(plain, row)) for row in rows), key=repr)
 
 
 class Nested:
@@ -404,16 +409,7 @@ class Nested:
 
     def step(self):
         sql = self.query()
-        rows, errors = [], []
-        for engine in self.engines:
-            try:
-                found = [tuple(map(plain, row)) for row in engine.execute(sql).fetchall()]
-                rows.append(sorted(found, key=repr))
-                errors.append(None)
-            except ERRORS as error:
-                rows.append(None)
-                errors.append(error)
-        what = failures_differ(*errors)
+        what, rows = rows_of_both(self.engines, sql, plain_rows)
         if what is not None:
             return sql, what, None
         if rows[0] == rows[1]:

@@ -16,7 +16,7 @@ import random
 import differences
 import duckdb
 import swingdb
-from differences import ERRORS, failures_differ, normal_rows, rows_differ
+from differences import query_differs
 
 #: The columns, of row `i` of `{rows}`.
 COLUMNS = {
@@ -115,17 +115,7 @@ class Plain:
     def step(self):
         """The query, what is different, and details."""
         sql, ordered = self.query()
-        rows, errors = [], []
-        for engine in self.engines:
-            try:
-                found = normal_rows(engine.execute(sql).fetchall())
-                rows.append(found if ordered else sorted(found))
-                errors.append(None)
-            except ERRORS as error:
-                rows.append(None)
-                errors.append(error)
-        what = failures_differ(*errors)
-        return (sql, what, None) if what is not None else (sql, *rows_differ(*rows))
+        return sql, *query_differs(self.engines, sql, ordered)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod grace_join;
+mod join_display;
 mod meeting;
 pub mod shared_join;
 pub mod top_of_groups;

@@ -9,12 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::*;
-use datafusion::common::{NullEquality, Result, resources_datafusion_err};
+use datafusion::common::{Result, resources_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::col;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::{ExecutionPlan, collect_partitioned};
 use datafusion::prelude::SessionConfig;
@@ -78,15 +76,10 @@ fn case(random: &mut Rng) -> Result<(Arc<GraceHashJoinExec>, Vec<Row>, String)> 
     let left = side("l", &kinds, sizes.0, random);
     let right = side("r", &kinds, sizes.1, random);
     let join_type = JOIN_TYPES[random.usize(..JOIN_TYPES.len())];
-    let null_equality = match random.bool() {
-        true => NullEquality::NullEqualsNull,
-        false => NullEquality::NullEqualsNothing,
-    };
+    let null_equality = null_equality(random);
     let filtered = random.bool();
     let (l, r) = (left.schema(), right.schema());
-    let on = (0..kinds.len())
-        .map(|at| Ok((col(&format!("l{at}"), &l)?, col(&format!("r{at}"), &r)?)))
-        .collect::<Result<Vec<(PhysicalExprRef, PhysicalExprRef)>>>()?;
+    let on = on_all(kinds.len(), &l, &r)?;
     let mut join = HashJoinExec::try_new(
         source(&partitions(&left, random), Arc::clone(&l)),
         source(&partitions(&right, random), Arc::clone(&r)),
@@ -99,11 +92,7 @@ fn case(random: &mut Rng) -> Result<(Arc<GraceHashJoinExec>, Vec<Row>, String)> 
         false,
     )?;
     if random.bool() {
-        let fields = join.schema().fields().clone();
-        let is_kept = |at: &usize| ["l", "r", "mark"].contains(&fields[*at].name().as_str());
-        let mut kept = (0..fields.len()).filter(is_kept).collect::<Vec<_>>();
-        random.shuffle(&mut kept);
-        join = join.with_projection(Some(kept))?;
+        join = of_numbers(&join, random)?;
     }
     let expected = nested_loops(&left, &right, kinds.len(), join_type, null_equality, filtered);
     let mut rows = expected.of_probe.concat();
@@ -116,9 +105,7 @@ fn case(random: &mut Rng) -> Result<(Arc<GraceHashJoinExec>, Vec<Row>, String)> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_are_those_of_nested_loops_wherever_memory_ends() -> Result<()> {
-    let seed = seed();
-    println!("SWING_SEED={seed}");
-    let mut random = Rng::with_seed(seed);
+    let mut random = Rng::with_seed(seed());
     let mut spilled = 0;
     for _ in 0..60 {
         let (join, expected, described) = case(&mut random)?;

@@ -53,18 +53,13 @@ impl Case {
         let left = side("l", &kinds, left_rows, random);
         let right = side("r", &kinds, right_rows, random);
         let join_type = JOIN_TYPES[random.usize(..JOIN_TYPES.len())];
-        let null_equality = match random.bool() {
-            true => NullEquality::NullEqualsNull,
-            false => NullEquality::NullEqualsNothing,
-        };
+        let null_equality = null_equality(random);
         let filtered = random.bool();
         let (left_parts, right_parts) = (partitions(&left, random), partitions(&right, random));
         let probe_rows = right_parts.iter().map(|p| p.iter().map(RecordBatch::num_rows).sum());
         let probe_rows = probe_rows.collect::<Vec<usize>>();
-        let key = |schema: &Schema, name: &str, at: usize| col(&format!("{name}{at}"), schema);
         let (l, r) = (left.schema(), right.schema());
-        let on = (0..kinds.len()).map(|at| Ok((key(&l, "l", at)?, key(&r, "r", at)?)));
-        let on = on.collect::<Result<Vec<(PhysicalExprRef, PhysicalExprRef)>>>()?;
+        let on = on_all(kinds.len(), &l, &r)?;
         let mut probe = source(&right_parts, right.schema());
         let tells = random.bool() && join_type.on_lr_is_preserved().1;
         let told = on.iter().map(|(_, right)| Arc::clone(right)).collect();
@@ -87,12 +82,7 @@ impl Case {
             join = join.with_dynamic_filter_expr(told)?;
         }
         if random.bool() {
-            // The numbers only, in any order.
-            let fields = join.schema().fields().clone();
-            let is_kept = |at: &usize| ["l", "r", "mark"].contains(&fields[*at].name().as_str());
-            let mut kept = (0..fields.len()).filter(is_kept).collect::<Vec<_>>();
-            random.shuffle(&mut kept);
-            join = join.with_projection(Some(kept))?;
+            join = of_numbers(&join, random)?;
         }
         Ok(Self {
             join: shared(&join),

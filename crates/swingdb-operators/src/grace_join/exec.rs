@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 
 use super::deal::{Dealer, PARTS};
 use super::held_rows::{Held, HeldRowsExec};
+use crate::join_display::write_as;
 use crate::meeting::Meeting;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -46,7 +47,7 @@ const ENTRY_BYTES: usize = 48;
 #[derive(Debug)]
 pub struct GraceHashJoinExec {
     /// The join as the engine describes it.
-    join: HashJoinExec,
+    join: Arc<HashJoinExec>,
     /// How often its rows were dealt out before.
     level: u64,
     properties: Arc<PlanProperties>,
@@ -84,7 +85,7 @@ impl GraceHashJoinExec {
     fn of(join: &HashJoinExec, level: u64) -> Result<Self> {
         let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
         // Without the order of the probe side, and a condition for its scans.
-        let join = over(join, left, right)?;
+        let join = Arc::new(over(join, left, right)?);
         let partitions = join.right().output_partitioning().partition_count();
         let properties = PlanProperties::new(
             EquivalenceProperties::new(join.schema()),
@@ -103,8 +104,7 @@ impl GraceHashJoinExec {
             .map(|partition| left.execute(partition, Arc::clone(context)))
             .collect::<Result<Vec<_>>>()?;
         let build = Build {
-            probe: Arc::clone(self.join.right()),
-            join: over(&self.join, Arc::clone(self.join.left()), Arc::clone(self.join.right()))?,
+            join: Arc::clone(&self.join),
             level: self.level,
             context: Arc::clone(context),
             spills: SpillMetrics::new(&self.metrics, 0),
@@ -131,8 +131,7 @@ fn over(join: &HashJoinExec, left: Plan, right: Plan) -> Result<HashJoinExec> {
 
 /// Collects both sides of a join.
 struct Build {
-    probe: Plan,
-    join: HashJoinExec,
+    join: Arc<HashJoinExec>,
     level: u64,
     context: Arc<TaskContext>,
     spills: SpillMetrics,
@@ -141,7 +140,7 @@ struct Build {
 impl Build {
     async fn run(self, inputs: Vec<SendableRecordBatchStream>) -> Result<Collected> {
         let (build_keys, probe_keys): (Vec<_>, Vec<_>) = self.join.on().iter().cloned().unzip();
-        let (schema, probe_schema) = (self.join.left().schema(), self.probe.schema());
+        let (probe, schema) = (self.join.right(), self.join.left().schema());
         let with_dealer = |rows| (rows, self.dealer(&schema, &build_keys));
         let inputs = inputs.into_iter().map(with_dealer).collect();
         let sides = collect(inputs, &self.context).await?;
@@ -152,7 +151,7 @@ impl Build {
                 Side::Dealt(_) => Vec::new(),
             });
             let left = HeldRowsExec::new(schema, Held::Memory(rows.collect()));
-            let join = over(&self.join, left, Arc::clone(&self.probe))?;
+            let join = over(&self.join, left, Arc::clone(probe))?;
             return Ok(Collected::Fits(Arc::new(join)));
         }
         let dealt = sides.into_iter().map(|side| match side {
@@ -165,7 +164,7 @@ impl Build {
             }
         });
         let build = dealt.collect::<Result<Vec<_>>>()?;
-        let probe = self.deal_probe(&probe_schema, &probe_keys).await?;
+        let probe = self.deal_probe(&probe_keys).await?;
         self.parts(build, probe).map(Collected::Parts)
     }
 
@@ -181,11 +180,11 @@ impl Build {
     }
 
     /// Deals the probe side out, each of its partitions by a task.
-    async fn deal_probe(&self, schema: &SchemaRef, keys: &[PhysicalExprRef]) -> Result<Vec<Files>> {
-        let mut tasks = JoinSet::new();
-        for partition in 0..self.probe.output_partitioning().partition_count() {
-            let mut rows = self.probe.execute(partition, Arc::clone(&self.context))?;
-            let mut dealer = self.dealer(schema, keys);
+    async fn deal_probe(&self, keys: &[PhysicalExprRef]) -> Result<Vec<Files>> {
+        let (probe, mut tasks) = (self.join.right(), JoinSet::new());
+        for partition in 0..probe.output_partitioning().partition_count() {
+            let mut rows = probe.execute(partition, Arc::clone(&self.context))?;
+            let mut dealer = self.dealer(&probe.schema(), keys);
             tasks.spawn(async move {
                 while let Some(batch) = rows.next().await.transpose()? {
                     dealer.deal(&batch)?;
@@ -202,7 +201,7 @@ impl Build {
             let files = tasks.iter().filter_map(|files| files[part].clone()).collect();
             HeldRowsExec::new(Arc::clone(schema), Held::Files(files, self.manager(schema)))
         };
-        let (left, right) = (self.join.left().schema(), self.probe.schema());
+        let (left, right) = (self.join.left().schema(), self.join.right().schema());
         let parts = (0..PARTS).map(|part| {
             let sides = (rows(&build, part, &left), rows(&probe, part, &right));
             let join = over(&self.join, sides.0, sides.1)?;
@@ -265,18 +264,7 @@ async fn all<T: Send + 'static>(mut tasks: JoinSet<Result<T>>) -> Result<Vec<T>>
 
 impl DisplayAs for GraceHashJoinExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if matches!(format, DisplayFormatType::TreeRender) {
-            return self.join.fmt_as(format, f);
-        }
-        struct Engines<'a>(&'a HashJoinExec, DisplayFormatType);
-        impl fmt::Display for Engines<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_as(self.1, f)
-            }
-        }
-        let described = Engines(&self.join, format).to_string();
-        let rest = described.strip_prefix("HashJoinExec: mode=CollectLeft, ");
-        write!(f, "GraceHashJoinExec: {}", rest.unwrap_or(&described))
+        write_as(self.name(), &self.join, format, f)
     }
 }
 

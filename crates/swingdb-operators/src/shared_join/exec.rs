@@ -31,6 +31,7 @@ use super::metrics::{BuildMetrics, ProbeMetrics};
 use super::output::Output;
 use super::probe::{Probe, Running, State};
 use super::published::Published;
+use crate::join_display::write_as;
 use crate::meeting::Meeting;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -177,19 +178,8 @@ fn is_asked_for(plan: &Plan, id: u64) -> Result<bool> {
 
 impl DisplayAs for SharedHashJoinExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if matches!(format, DisplayFormatType::TreeRender) {
-            return self.join.fmt_as(format, f);
-        }
-        struct Engines<'a>(&'a HashJoinExec, DisplayFormatType);
-        impl fmt::Display for Engines<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_as(self.1, f)
-            }
-        }
-        let described = Engines(&self.join, format).to_string();
-        let rest = described.strip_prefix("HashJoinExec: mode=CollectLeft, ");
-        write!(f, "SharedHashJoinExec: {}", rest.unwrap_or(&described))?;
-        match self.null_aware {
+        write_as(self.name(), &self.join, format, f)?;
+        match self.null_aware && !matches!(format, DisplayFormatType::TreeRender) {
             true => f.write_str(", null_aware"),
             false => Ok(()),
         }

@@ -9,11 +9,13 @@ use arrow::array::{
     StructArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
-use datafusion::common::{JoinType, NullEquality, ScalarValue};
+use datafusion::common::{JoinType, NullEquality, Result, ScalarValue};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, col};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use fastrand::Rng;
 
@@ -120,6 +122,32 @@ pub fn filter(left: &Schema, right: &Schema) -> JoinFilter {
     let columns = JoinFilter::build_column_indices(vec![index(left, "l")], vec![index(right, "r")]);
     let (l, r) = (Arc::new(Column::new("l", 0)), Arc::new(Column::new("r", 1)));
     JoinFilter::new(Arc::new(BinaryExpr::new(l, Operator::Gt, r)), columns, Arc::new(schema))
+}
+
+/// Keys that are equal, all of both sides.
+pub fn on_all(
+    keys: usize,
+    left: &Schema,
+    right: &Schema,
+) -> Result<Vec<(PhysicalExprRef, PhysicalExprRef)>> {
+    let pair = |at| Ok((col(&format!("l{at}"), left)?, col(&format!("r{at}"), right)?));
+    (0..keys).map(pair).collect()
+}
+
+pub fn null_equality(random: &mut Rng) -> NullEquality {
+    match random.bool() {
+        true => NullEquality::NullEqualsNull,
+        false => NullEquality::NullEqualsNothing,
+    }
+}
+
+/// The join with the numbers of rows only, in any order.
+pub fn of_numbers(join: &HashJoinExec, random: &mut Rng) -> Result<HashJoinExec> {
+    let fields = join.schema().fields().clone();
+    let is_kept = |at: &usize| ["l", "r", "mark"].contains(&fields[*at].name().as_str());
+    let mut kept = (0..fields.len()).filter(is_kept).collect::<Vec<_>>();
+    random.shuffle(&mut kept);
+    join.with_projection(Some(kept))
 }
 
 /// The rows of a join by nested loops: for each row of the probe side, and those of the build side

@@ -5,22 +5,16 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
-use swingdb_functions::bounded::MemoryLeft;
 use swingdb_operators::grace_join::GraceHashJoinExec;
 
-use crate::physical::large_limits::row_bytes;
+use crate::physical::memory::{memory_limit, table_bytes};
 
 /// The part of the memory, one in so many, that a join's table may take before it has to be one
 /// that can spill.
 const SHARE: usize = 4;
-/// Bytes of a value that has no fixed width, and what a row takes in a table besides.
-const VALUE_BYTES: usize = 64;
-const ENTRY_BYTES: usize = 16;
 
 /// Replaces hash joins by [`GraceHashJoinExec`] where their build side is expected to take much
 /// of `memory_limit`. To run behind the choice of the build side, and before orders are settled:
@@ -34,8 +28,7 @@ impl PhysicalOptimizerRule for GraceJoins {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let limit = config.extensions.get::<MemoryLeft>().map(|left| left.0.memory_limit());
-        let Some(MemoryLimit::Finite(limit)) = limit else { return Ok(plan) };
+        let Some(limit) = memory_limit(config) else { return Ok(plan) };
         if !reads_much(&plan, limit / SHARE)? {
             return Ok(plan);
         }
@@ -75,11 +68,4 @@ fn reads_much(plan: &Arc<dyn ExecutionPlan>, most: usize) -> Result<bool> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(bytes > most)
-}
-
-/// What a hash table of a plan's rows takes, if it is known how many there may be.
-pub(crate) fn table_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
-    let of_row = row_bytes(&plan.schema(), VALUE_BYTES) + ENTRY_BYTES;
-    Some(known.num_rows.get_value()?.saturating_mul(of_row))
 }

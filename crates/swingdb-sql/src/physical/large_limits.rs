@@ -7,18 +7,16 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use swingdb_functions::bounded::MemoryLeft;
 
 use crate::options::BATCH_ROWS;
+use crate::physical::memory::{memory_limit, row_bytes};
 
 /// The part of the memory, one in so many, that all partitions of a sorted limit may take.
 const SHARE: usize = 4;
@@ -41,8 +39,7 @@ impl PhysicalOptimizerRule for LargeLimits {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let limit = config.extensions.get::<MemoryLeft>().map(|left| left.0.memory_limit());
-        let Some(MemoryLimit::Finite(limit)) = limit else { return Ok(plan) };
+        let Some(limit) = memory_limit(config) else { return Ok(plan) };
         let changed = plan.transform_up(|node| {
             let sort = node.downcast_ref::<SortExec>();
             let whole = sort.and_then(|sort| sorted_whole(sort, limit / SHARE));
@@ -73,14 +70,4 @@ fn sorted_whole(sort: &SortExec, most: usize) -> Option<Arc<dyn ExecutionPlan>> 
             .with_preserve_partitioning(sort.preserve_partitioning());
         Arc::new(LocalLimitExec::new(Arc::new(whole), rows)) as _
     })
-}
-
-/// Bytes of a row, where values that have no fixed width take so many.
-pub(crate) fn row_bytes(schema: &SchemaRef, value_bytes: usize) -> usize {
-    let width = |of: &DataType| match of {
-        DataType::Null => 0,
-        DataType::Boolean => 1,
-        other => other.primitive_width().unwrap_or(value_bytes),
-    };
-    schema.fields().iter().map(|field| width(field.data_type())).sum()
 }

@@ -14,7 +14,6 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -23,11 +22,10 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
 };
 use futures::{StreamExt, TryStreamExt};
-use swingdb_functions::bounded::MemoryLeft;
 
 use crate::nodes::one_input::{one_input, rows_of_input};
 use crate::options::BATCH_ROWS;
-use crate::physical::grace_joins::table_bytes;
+use crate::physical::memory::{memory_limit, table_bytes};
 
 /// The part of the memory, one in so many, that rows may take before they get texts of their own.
 const SHARE: usize = 8;
@@ -44,8 +42,7 @@ impl PhysicalOptimizerRule for LargeSorts {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let limit = config.extensions.get::<MemoryLeft>().map(|left| left.0.memory_limit());
-        let Some(MemoryLimit::Finite(limit)) = limit else { return Ok(plan) };
+        let Some(limit) = memory_limit(config) else { return Ok(plan) };
         let changed = plan.transform_up(|node| match node.downcast_ref::<SortExec>() {
             Some(sort) if is_large(sort, limit / SHARE) => {
                 let input = OwnTextsExec { input: Arc::clone(sort.input()) };

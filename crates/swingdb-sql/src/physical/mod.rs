@@ -12,6 +12,7 @@ pub(crate) mod large_limits;
 pub(crate) mod large_sorts;
 pub(crate) mod lost_order;
 pub(crate) mod materialize;
+pub(crate) mod memory;
 pub(crate) mod query_planner;
 pub(crate) mod result_batches;
 pub(crate) mod settled_order;

@@ -51,8 +51,9 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWith
 fn adjacent_texts(pass: &mut Pass) -> Result<()> {
     let mut word = 0;
     while word + 1 < pass.len() {
-        if begins_options(pass, word) {
-            word = behind_bracket(pass, word + 1);
+        // Names and values of options stand beside each other.
+        if pass.is_word(word, "options") && pass.token(word + 1) == Some(&Token::LParen) {
+            word = pass.closing(word + 1).unwrap_or(pass.len());
             continue;
         }
         let text = |at| match pass.with_span(at) {
@@ -79,28 +80,6 @@ fn adjacent_texts(pass: &mut Pass) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Whether `OPTIONS (` begins there, whose names and values stand beside each other.
-fn begins_options(pass: &Pass, at: usize) -> bool {
-    let token = |at| pass.with_span(at).map(|with_span| &with_span.token);
-    matches!(token(at), Some(Token::Word(word)) if word.value.eq_ignore_ascii_case("options"))
-        && matches!(token(at + 1), Some(Token::LParen))
-}
-
-/// The place behind the bracket that closes the one there.
-fn behind_bracket(pass: &Pass, mut at: usize) -> usize {
-    let mut open = 0;
-    while let Some(with_span) = pass.with_span(at) {
-        at += 1;
-        match with_span.token {
-            Token::LParen => open += 1,
-            Token::RParen if open <= 1 => return at,
-            Token::RParen => open -= 1,
-            _ => {}
-        }
-    }
-    at
 }
 
 /// `2 ** 3`: two stars without anything between them.
