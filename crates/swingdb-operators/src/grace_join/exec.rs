@@ -150,7 +150,7 @@ impl Build {
                 Side::Memory(rows, _) => rows,
                 Side::Dealt(_) => Vec::new(),
             });
-            let left = HeldRowsExec::new(schema, Held::Memory(rows.collect()));
+            let left = HeldRowsExec::plan(schema, Held::Memory(rows.collect()));
             let join = over(&self.join, left, Arc::clone(probe))?;
             return Ok(Collected::Fits(Arc::new(join)));
         }
@@ -199,7 +199,7 @@ impl Build {
     fn parts(&self, build: Vec<Files>, probe: Vec<Files>) -> Result<Vec<Mutex<Option<Plan>>>> {
         let rows = |tasks: &[Files], part: usize, schema: &SchemaRef| {
             let files = tasks.iter().filter_map(|files| files[part].clone()).collect();
-            HeldRowsExec::new(Arc::clone(schema), Held::Files(files, self.manager(schema)))
+            HeldRowsExec::plan(Arc::clone(schema), Held::Files(files, self.manager(schema)))
         };
         let (left, right) = (self.join.left().schema(), self.join.right().schema());
         let parts = (0..PARTS).map(|part| {

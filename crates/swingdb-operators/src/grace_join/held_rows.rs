@@ -38,7 +38,7 @@ impl fmt::Debug for HeldRowsExec {
 }
 
 impl HeldRowsExec {
-    pub(super) fn new(schema: SchemaRef, held: Held) -> Arc<dyn ExecutionPlan> {
+    pub(super) fn plan(schema: SchemaRef, held: Held) -> Arc<dyn ExecutionPlan> {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(1),

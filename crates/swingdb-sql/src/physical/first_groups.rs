@@ -55,6 +55,7 @@ fn is_plain(groups: &AggregateExec) -> bool {
     let keys = groups.group_expr().expr().len();
     fields.fields().iter().enumerate().all(|(place, field)| {
         let of = field.data_type();
-        !(place < keys && of.is_floating()) && !is_sorted_by_bytes(of)
+        let is_float_key = place < keys && of.is_floating();
+        !(is_float_key || is_sorted_by_bytes(of))
     })
 }
