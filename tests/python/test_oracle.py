@@ -398,6 +398,15 @@ def test_plain_queries_of_many_rows(seed):
     assert seen["same"] == 40, seen
 
 
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_trees_of_joins(seed):
+    """As `random_joins.py` from other seeds."""
+    from random_joins import Joins
+
+    seen = differences.compare(Joins, [seed], 60)
+    assert seen["same"] >= 57, seen
+
+
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_queries_in_every_form(seed):
     """As `random_forms.py` from other seeds."""

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
+use datafusion::catalog::TableProvider;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
@@ -33,6 +34,7 @@ use crate::analyze::decorrelate::only_element::only_element;
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::functions::once;
 use crate::nodes::named_cast;
+pub use crate::optimize::estimate::{expected, left_by};
 use crate::options::temporary::TemporaryFiles;
 use crate::options::{BATCH_ROWS, machine};
 use crate::passes;
@@ -40,6 +42,8 @@ use crate::physical::dynamic_filters;
 use crate::physical::query_planner::OwnOperators;
 use crate::plan::aggregate_calls::Aggregates;
 use crate::plan::operators::Operators;
+use crate::scan::distinct;
+use crate::scan::table::SwingTable;
 use crate::spill_files;
 
 /// Bytes of the smaller side of a join up to which one thread builds its hash table.
@@ -58,6 +62,13 @@ struct Base {
     pid: u32,
     state: SessionState,
     next: OnceLock<Box<Base>>,
+}
+
+/// Takes samples of a table's columns of which nothing is known. Its statistics say what came out.
+pub fn sample_columns(provider: &dyn TableProvider) {
+    if let Some(table) = provider.downcast_ref::<SwingTable>() {
+        distinct::sample_columns(table.table());
+    }
 }
 
 /// A session state with the default configuration, to be copied and adjusted.

@@ -53,6 +53,7 @@ use crate::optimize::literals_right::LITERALS_RIGHT;
 use crate::optimize::nested_unions::nested_unions;
 use crate::optimize::not_in::MEMBERSHIP;
 use crate::optimize::offset_sums::OFFSET_SUMS;
+use crate::optimize::outer_joins::outer_joins;
 use crate::optimize::rule::{Guarded, OwnRule, Rule};
 use crate::optimize::steps::in_steps;
 use crate::optimize::turns::{Pass, Turn, in_turn};
@@ -450,6 +451,11 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         file: "optimize/cross_joins",
         why: "The engine's rule loses equations of two relations, and mixes up how NULLs compare.",
         turn: Turn::Instead("eliminate_cross_join", |rule| Guarded::new(rule, cross_joins)),
+    },
+    Pass {
+        file: "optimize/outer_joins",
+        why: "Keys of joins drop the unmatched rows of outer joins below, as conditions do.",
+        turn: Turn::Instead("eliminate_outer_join", |rule| Guarded::new(rule, outer_joins)),
     },
     Pass {
         file: "optimize/asof_filters",

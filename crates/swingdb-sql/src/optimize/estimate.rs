@@ -7,7 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::{Column, JoinType, ScalarValue};
+use arrow::datatypes::Schema;
+use datafusion::common::{
+    Column, ColumnStatistics, JoinType, ScalarValue, Statistics, TableReference,
+};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::utils::split_conjunction;
@@ -17,6 +20,7 @@ use swingdb_store::Table;
 use crate::nodes::materialize::materialized;
 use crate::scan::distinct::{bounds, distinct_values, on_number_line};
 use crate::scan::sample;
+use crate::scan::statistics::scaled;
 use crate::scan::table::SwingTable;
 
 /// Rows of a table nothing is known about.
@@ -31,6 +35,8 @@ const LIKE_SELECTIVITY: f64 = 0.08;
 enum ColumnEstimate {
     /// A column of a table.
     Stored(Arc<Table>, usize),
+    /// A column of rows that are elsewhere, and how many these are.
+    Told(ColumnStatistics, f64),
     /// A computed column with so many different values.
     Computed(f64),
 }
@@ -40,6 +46,9 @@ impl ColumnEstimate {
     fn distinct(&self) -> f64 {
         match self {
             Self::Stored(table, column) => distinct_values(table, *column),
+            Self::Told(known, rows) => {
+                known.distinct_count.get_value().map_or(*rows, |distinct| *distinct as f64)
+            }
             Self::Computed(distinct) => *distinct,
         }
     }
@@ -48,6 +57,8 @@ impl ColumnEstimate {
     fn bounds(&self) -> Option<(f64, f64)> {
         match self {
             Self::Stored(table, column) => bounds(table, *column),
+            Self::Told(known, _) => on_number_line(known.min_value.get_value()?)
+                .zip(on_number_line(known.max_value.get_value()?)),
             Self::Computed(_) => None,
         }
     }
@@ -58,6 +69,9 @@ impl ColumnEstimate {
             Self::Stored(table, column) => table
                 .stats(*column)
                 .map_or(0.0, |stats| stats.null_count as f64 / (table.row_count() as f64).max(1.0)),
+            Self::Told(known, rows) => {
+                known.null_count.get_value().map_or(0.1, |nulls| *nulls as f64 / rows.max(1.0))
+            }
             Self::Computed(_) => 0.0,
         }
     }
@@ -172,11 +186,30 @@ impl Estimate {
         Self { rows: rows.max(1.0), columns }
     }
 
+    /// Share of the rows that fulfil all of some conditions.
+    fn share_of_all<'a>(&self, conditions: impl IntoIterator<Item = &'a Expr>) -> f64 {
+        let mut share = 1.0;
+        // A lower and an upper bound of one expression are a range of it.
+        let mut bounds: HashMap<&Expr, [f64; 2]> = HashMap::new();
+        for condition in conditions {
+            let part = self.selectivity(condition);
+            match bounded(condition) {
+                Some((expr, side)) => {
+                    let known = &mut bounds.entry(expr).or_insert([1.0, 1.0])[side];
+                    *known = known.min(part);
+                }
+                None => share *= part,
+            }
+        }
+        share
+            * bounds.into_values().map(|[above, below]| range_share(above, below)).product::<f64>()
+    }
+
     /// Share of the rows that fulfil `condition`.
     pub(crate) fn selectivity(&self, condition: &Expr) -> f64 {
         let share = match condition {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
-                Operator::And => self.selectivity(left) * self.selectivity(right),
+                Operator::And => self.share_of_all(split_conjunction(condition)),
                 Operator::Or => {
                     let (a, b) = (self.selectivity(left), self.selectivity(right));
                     a + b - a * b
@@ -193,7 +226,7 @@ impl Estimate {
             Expr::Between(Between { expr, negated, low, high }) => {
                 let above = self.comparison(expr, Operator::GtEq, low);
                 let below = self.comparison(expr, Operator::LtEq, high);
-                let share = (above + below - 1.0).max(above * below * 0.1);
+                let share = range_share(above, below);
                 if *negated { 1.0 - share } else { share }
             }
             Expr::Like(like) => match like.negated {
@@ -260,6 +293,26 @@ impl Estimate {
     }
 }
 
+/// Share of the values above a lower and below an upper bound.
+fn range_share(above: f64, below: f64) -> f64 {
+    (above + below - 1.0).max(above * below * 0.1)
+}
+
+/// The expression that a condition bounds by a constant, from below (0) or from above (1).
+fn bounded(condition: &Expr) -> Option<(&Expr, usize)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
+    let (expr, op) = match (literal(left), literal(right)) {
+        (None, Some(_)) => (left, *op),
+        (Some(_), None) => (right, op.swap()?),
+        _ => return None,
+    };
+    match op {
+        Operator::Gt | Operator::GtEq => Some((expr, 0)),
+        Operator::Lt | Operator::LtEq => Some((expr, 1)),
+        _ => None,
+    }
+}
+
 fn literal(expr: &Expr) -> Option<ScalarValue> {
     match expr {
         Expr::Literal(value, _) => Some(value.clone()),
@@ -273,9 +326,13 @@ fn of_scan(scan: &TableScan) -> Estimate {
     let provider = source_as_provider(&scan.source).ok();
     let table = provider.as_ref().and_then(|p| p.downcast_ref::<SwingTable>());
     let Some(table) = table.map(SwingTable::table) else {
-        let rows = provider.and_then(|p| p.statistics()?.num_rows.get_value().copied());
-        let rows = rows.map_or(UNKNOWN_ROWS, |rows| rows as f64);
-        return Estimate { rows, columns: HashMap::new() };
+        let Some((statistics, provider)) = provider.and_then(|p| Some((p.statistics()?, p))) else {
+            return Estimate { rows: UNKNOWN_ROWS, columns: HashMap::new() };
+        };
+        let whole = told(&statistics, &provider.schema(), Some(&scan.table_name));
+        let conditions = || scan.filters.iter().flat_map(split_conjunction);
+        let rows = whole.rows * whole.share_of_all(conditions());
+        return whole.scaled(rows).fixed_by(conditions());
     };
     let names = table.schema().fields().iter();
     let columns = names.map(|f| Column::new(Some(scan.table_name.clone()), f.name()));
@@ -283,11 +340,34 @@ fn of_scan(scan: &TableScan) -> Estimate {
     if scan.filters.is_empty() {
         return whole;
     }
-    let guess = scan.filters.iter().flat_map(split_conjunction);
-    let guess = guess.map(|c| whole.selectivity(c)).product::<f64>();
+    let guess = whole.share_of_all(scan.filters.iter().flat_map(split_conjunction));
     let share = sample::share_of(table, &scan.filters, guess);
     let rows = whole.rows * share;
     whole.scaled(rows).fixed_by(scan.filters.iter().flat_map(split_conjunction))
+}
+
+/// What statistics say about rows that are elsewhere.
+fn told(statistics: &Statistics, schema: &Schema, table: Option<&TableReference>) -> Estimate {
+    let rows = statistics.num_rows.get_value().map_or(UNKNOWN_ROWS, |rows| *rows as f64);
+    let columns = schema.fields().iter().zip(&statistics.column_statistics);
+    let columns = columns.map(|(field, known)| {
+        let column = Column::new(table.cloned(), field.name());
+        (column, ColumnEstimate::Told(known.clone(), rows))
+    });
+    Estimate { rows: rows.max(1.0), columns: columns.collect() }
+}
+
+/// What is left of rows that are elsewhere where conditions on their columns hold.
+pub fn left_by(statistics: Statistics, schema: &Schema, conditions: &[Expr]) -> Statistics {
+    let whole = told(&statistics, schema, None);
+    let share = whole.share_of_all(conditions.iter().flat_map(split_conjunction));
+    scaled(statistics, share)
+}
+
+/// How many rows a plan is expected to have, and how many different values a key of it.
+pub fn expected(plan: &LogicalPlan, key: &Expr) -> (f64, f64) {
+    let estimate = estimate(plan);
+    (estimate.rows, estimate.distinct(key))
 }
 
 /// What can be said about the rows of `plan`.
@@ -356,11 +436,7 @@ pub(crate) fn estimate(plan: &LogicalPlan) -> Estimate {
 }
 
 fn filtered(input: Estimate, condition: &Expr) -> Estimate {
-    let mut share = 1.0;
-    for conjunct in split_conjunction(condition) {
-        share *= input.selectivity(conjunct);
-    }
-    let rows = input.rows * share;
+    let rows = input.rows * input.share_of_all(split_conjunction(condition));
     input.scaled(rows).fixed_by(split_conjunction(condition))
 }
 

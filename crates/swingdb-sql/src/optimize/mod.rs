@@ -19,6 +19,7 @@ pub(crate) mod literals_right;
 pub(crate) mod nested_unions;
 pub(crate) mod not_in;
 pub(crate) mod offset_sums;
+pub(crate) mod outer_joins;
 pub(crate) mod rule;
 pub(crate) mod steps;
 pub(crate) mod turns;

@@ -72,7 +72,32 @@ pub(crate) fn remembered_distinct(table: &Table, column: usize) -> Option<f64> {
 /// Version of a table (as far as matters here) and column.
 pub(crate) type Key = (u64, u64, u64, usize);
 
+/// Columns remembered.
+const MAX_REMEMBERED: usize = 10_000;
+
 static REMEMBERED: Mutex<Option<HashMap<Key, f64>>> = Mutex::new(None);
+
+/// For tables and columns: how many rows the table had when it was last sampled, and what came out.
+static RECENT: Mutex<Option<HashMap<(u64, usize), (u64, f64)>>> = Mutex::new(None);
+
+/// As [`remembered_distinct`], or by a sample of a version that had nearly as many rows.
+pub(crate) fn recent_distinct(table: &Table, column: usize) -> Option<f64> {
+    if let Some(known) = remembered_distinct(table, column) {
+        return Some(known);
+    }
+    let recent = RECENT.try_lock().ok()?;
+    let (rows, distinct) = *recent.as_ref()?.get(&(table.id(), column))?;
+    (rows.abs_diff(table.row_count()) <= rows / 5).then_some(distinct)
+}
+
+/// Samples the columns of a table of which nothing is known.
+pub(crate) fn sample_columns(table: &Table) {
+    for column in 0..table.columns().len() {
+        if recent_distinct(table, column).is_none() {
+            distinct_values(table, column);
+        }
+    }
+}
 
 pub(crate) fn key(table: &Table, column: usize) -> Key {
     (table.id(), table.row_count(), table.bytes(), column)
@@ -81,9 +106,6 @@ pub(crate) fn key(table: &Table, column: usize) -> Key {
 /// Different values extrapolated from the rows of a few places of the table, remembered for its
 /// version.
 pub(crate) fn sampled(table: &Table, column: usize) -> Option<f64> {
-    /// Columns remembered.
-    const MAX_REMEMBERED: usize = 10_000;
-
     if let Some(known) = remembered_distinct(table, column) {
         return Some(known);
     }
@@ -94,6 +116,13 @@ pub(crate) fn sampled(table: &Table, column: usize) -> Option<f64> {
             all.clear();
         }
         all.insert(key(table, column), distinct);
+    }
+    if let Ok(mut recent) = RECENT.try_lock() {
+        let all = recent.get_or_insert_with(HashMap::new);
+        if all.len() >= MAX_REMEMBERED {
+            all.clear();
+        }
+        all.insert((table.id(), column), (table.row_count(), distinct));
     }
     Some(distinct)
 }

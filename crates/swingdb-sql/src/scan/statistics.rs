@@ -13,7 +13,7 @@ use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use swingdb_common::error::Result;
 use swingdb_store::{ColumnStats, Segment, Table};
 
-use crate::scan::distinct::remembered_distinct;
+use crate::scan::distinct::recent_distinct;
 
 /// Statistics of the columns `projection` of a whole table. A column number beyond the table's
 /// columns stands for the row id.
@@ -26,7 +26,7 @@ pub(crate) fn of_table(table: &Table, projection: &[usize]) -> Result<Statistics
             Some(field) => {
                 let stats = table.stats(column)?;
                 let unique = is_unique(table, column);
-                let sampled = remembered_distinct(table, column);
+                let sampled = recent_distinct(table, column);
                 Ok(column_statistics(&stats, field.data_type(), rows, unique, sampled))
             }
             None => Ok(row_id_statistics(rows)),
@@ -55,7 +55,7 @@ pub(crate) fn of_segments(
             }
             let Some(stats) = stats else { return Ok(ColumnStatistics::new_unknown()) };
             let unique = is_unique(table, column);
-            let sampled = remembered_distinct(table, column);
+            let sampled = recent_distinct(table, column);
             Ok(column_statistics(&stats, field.data_type(), rows, unique, sampled))
         }
         None => Ok(row_id_statistics(rows)),

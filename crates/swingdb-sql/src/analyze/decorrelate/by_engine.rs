@@ -51,7 +51,6 @@ impl SubquerySite<'_> {
                 is_value || is_plain(self.whole) || !holds_not_in(self.whole) && !is_unnamed(expr)
             }
             LogicalPlan::Projection(_) => is_value,
-            LogicalPlan::Join(_) => outer.is_empty(),
             LogicalPlan::Aggregate(_) => false,
             _ => is_value && outer.is_empty(),
         };

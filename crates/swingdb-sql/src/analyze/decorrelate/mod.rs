@@ -10,7 +10,7 @@
 //! |---|---|
 //! | which subqueries those are | [`by_engine`] |
 //! | finding them in a plan, the innermost first | [`rule`] |
-//! | those in the condition of an outer join | [`outer_joins`] |
+//! | those in the conditions of joins | [`join_conditions`] |
 //! | the domain, and joining what became of the subquery to the rows beside it | [`attach`] |
 //! | pushing the domain down, until nothing below refers outside the subquery | [`push_down`] |
 //!
@@ -19,8 +19,8 @@
 
 pub(crate) mod attach;
 pub(crate) mod by_engine;
+pub(crate) mod join_conditions;
 pub(crate) mod only_element;
-pub(crate) mod outer_joins;
 pub(crate) mod outer_references;
 pub(crate) mod push_down;
 pub(crate) mod rule;

@@ -18,7 +18,7 @@ use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
 use crate::analyze::decorrelate::attach::{Rows, relation};
 use crate::analyze::decorrelate::by_engine::{SubquerySite, pulls_up, subquery_of};
-use crate::analyze::decorrelate::outer_joins;
+use crate::analyze::decorrelate::join_conditions;
 use crate::analyze::decorrelate::outer_references::references;
 use crate::nodes::expressions::{any_node, any_part};
 
@@ -94,9 +94,12 @@ fn unnest_expressions(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(node));
     }
     let node = match refreshed(node)? {
-        LogicalPlan::Join(join) if join.join_type.is_outer() => {
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+            LogicalPlan::Filter(above(join)?)
+        }
+        LogicalPlan::Join(join) => {
             let schema = Arc::clone(&join.schema);
-            let join = LogicalPlan::Join(outer_joins::unnest(join)?);
+            let join = LogicalPlan::Join(join_conditions::unnest(join)?);
             return Ok(Transformed::yes(with_columns(join, &schema)?));
         }
         other => other,
@@ -144,9 +147,6 @@ fn unnest_left(node: LogicalPlan) -> Result<LogicalPlan> {
     let schema = Arc::clone(node.schema());
     let (node, input) = match node {
         LogicalPlan::Sort(sort) if refers_below(&sort)? => return sorted_by_columns(sort),
-        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
-            filtered_first(above(join)?)?
-        }
         LogicalPlan::Filter(filter) => filtered_first(filter)?,
         other => {
             let [input] = other.inputs()[..] else { return Ok(other) };

@@ -1,19 +1,20 @@
-//! Subqueries in the condition of an outer join: `a LEFT JOIN b ON a.x = b.x AND EXISTS (...)`.
+//! Subqueries in the condition of a join: `a LEFT JOIN b ON a.x = b.x AND EXISTS (...)`.
 //!
-//! Above the join it is too late to ask them, since the join keeps rows that have no match. So what
-//! they give stands beside the rows of the side that they refer to, before these are joined.
+//! An inner join's are asked above it. Above others it is too late: an outer join keeps rows that
+//! have no match, and a semi join one row of all that match. So what they give stands beside the
+//! rows of the side that they refer to, before these are joined.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Result, not_impl_err};
+use datafusion::common::{Column, Result, not_impl_err};
 use datafusion::logical_expr::Join;
 
 use crate::analyze::decorrelate::attach::Rows;
 use crate::analyze::decorrelate::by_engine::subquery_of;
 use crate::analyze::decorrelate::outer_references::references;
 
-/// A join whose condition holds no subqueries. It has columns besides.
+/// A join, other than an inner one, whose condition holds no subqueries. It has columns besides.
 pub(crate) fn unnest(join: Join) -> Result<Join> {
     let Some(filter) = join.filter.clone() else { return Ok(join) };
     let mut left = Rows::new(join.left.as_ref().clone());
@@ -27,8 +28,10 @@ pub(crate) fn unnest(join: Join) -> Result<Join> {
             outer.iter().all(|(_, column)| schema.has_column(column))
                 && own.iter().all(|column| schema.has_column(column))
         };
-        let schema = &join.schema;
-        if !outer.iter().all(|(_, column)| schema.has_column(column)) {
+        let is_of_join = |column: &Column| {
+            [&left, &right].iter().any(|side| side.base().schema().has_column(column))
+        };
+        if !outer.iter().all(|(_, column)| is_of_join(column)) {
             // Of a query around this one, which is unnested later.
             return Ok(Transformed::no(part));
         }
@@ -39,7 +42,8 @@ pub(crate) fn unnest(join: Join) -> Result<Join> {
         } else {
             return not_impl_err!(
                 "a subquery that refers to rows of both sides, in the condition of a {} JOIN; \
-                 write an inner join, and UNION ALL of the rows without a match",
+                 write an inner join, and beside it (UNION ALL) or instead (EXISTS, NOT EXISTS) \
+                 what this join does",
                 join.join_type
             );
         };
