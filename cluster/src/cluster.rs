@@ -39,7 +39,7 @@ pub struct Place {
 }
 
 /// How a cluster is reached.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The secret that nodes ask for.
     pub token: Option<String>,
@@ -48,6 +48,16 @@ pub struct Options {
     pub tls_ca: Option<std::path::PathBuf>,
     /// How long nodes may take.
     pub limits: Limits,
+    /// Few keys of one side of a join are asked for first where a table of the other side has so
+    /// many rows; 0: wherever that can be done.
+    pub ask_keys_from: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let (token, tls_ca, limits) = (None, None, Limits::default());
+        Self { token, tls_ca, limits, ask_keys_from: 500_000 }
+    }
 }
 
 /// See the [module documentation](self). Clones share connections.
@@ -64,6 +74,7 @@ pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) token: Option<String>,
     threads: Arc<Threads>,
+    pub(crate) ask_keys_from: u64,
 }
 
 /// The threads of connections.
@@ -107,14 +118,18 @@ impl Cluster {
         };
         let client = client.on(runtime.handle().clone());
         let (token, threads) = (options.token, Arc::new(Threads(Some(runtime))));
-        Ok(Self { inner: Arc::new(Inner { places, copies, client, token, threads }) })
+        let ask_keys_from = options.ask_keys_from;
+        let inner = Inner { places, copies, client, token, threads, ask_keys_from };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Other nodes by the same connections.
     pub(crate) fn of(&self, places: Vec<Place>, copies: usize) -> Self {
-        let Inner { client, token, threads, .. } = self.inner.as_ref();
+        let Inner { client, token, threads, ask_keys_from, .. } = self.inner.as_ref();
         let (client, token, threads) = (client.clone(), token.clone(), Arc::clone(threads));
-        Self { inner: Arc::new(Inner { places, copies, client, token, threads }) }
+        let ask_keys_from = *ask_keys_from;
+        let inner = Inner { places, copies, client, token, threads, ask_keys_from };
+        Self { inner: Arc::new(inner) }
     }
 
     /// What a node of the list is in the cluster.

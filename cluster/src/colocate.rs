@@ -1,9 +1,13 @@
-//! Work that stays where its rows are: [`colocate`], [`read_in_place`].
+//! Work that stays where its rows are: [`colocate`], [`in_place`].
 //!
 //! A cut puts all rows with the same value of a column on one node. So a join of two tables on the
 //! columns of their cuts, and groups by the column of a cut, need no rows of other nodes:
 //! [`colocate`] makes the shuffles below them [`LocalShuffle`]s. A replicated table is on each
-//! node: [`read_in_place`] reads it there, where a join would have it broadcast.
+//! node: [`in_place`] reads it there, where a join would have it broadcast.
+//!
+//! The planner of stages has a join that collects one side do so over the network, or deals out
+//! both. Where equal keys are on one node, each node's task collects that side from its own rows:
+//! the join has scaffolds of [`LocalShuffle`]s until the plan is cut; [`in_place`] takes them away.
 //!
 //! Rows with equal hash keys meet in two ways: a cut has put them on one node, or a shuffle sends
 //! them over the network. The two deal rows out differently. So a join has both of its inputs by
@@ -282,7 +286,7 @@ fn collecting(plan: &Plan, join: &HashJoinExec, partitions: usize) -> Result<Pla
         let inputs = together(&left.plan, &right.plan)?;
         let mut local = inputs.into_iter().zip([lefts, rights]).map(|(input, keys)| {
             let partitioning = Partitioning::Hash(keys, partitions);
-            Ok(Arc::new(LocalShuffle::try_new(input, partitioning)?) as Plan)
+            Ok(Arc::new(LocalShuffle::scaffold(input, partitioning)?) as Plan)
         });
         let inputs = local.by_ref().collect::<Result<Vec<_>>>()?;
         let made = join.builder().with_partition_mode(PartitionMode::Partitioned);
@@ -355,21 +359,51 @@ fn with_slots(plan: &Plan, slots: &[usize]) -> Result<Plan> {
     Ok(done?.data)
 }
 
-/// Reads replicated tables where a join would have them broadcast.
-pub fn read_in_place(plan: Plan) -> Result<Plan> {
+/// The stages of a plan, with what each task can do with the rows of its own node: reading
+/// replicated tables that joins would have broadcast, and collecting one side of a join.
+pub fn in_place(plan: Plan) -> Result<Plan> {
     let done = plan.transform_up(|node| {
-        let Some(boundary) = node.downcast_ref::<NetworkBroadcastExec>() else {
-            return Ok(Transformed::no(node));
+        let changed = match node.downcast_ref::<HashJoinExec>() {
+            Some(join) => collected(join)?,
+            None => read_here(&node)?,
         };
-        let stage = boundary.input_stage().local_plan();
-        let sent = stage.and_then(|plan| plan.downcast_ref::<BroadcastExec>());
-        let sent = sent.and_then(|sent| sent.children().first().map(|plan| Arc::clone(plan)));
-        match sent {
-            Some(sent) if is_everywhere(&sent)? => Ok(Transformed::yes(sent)),
-            _ => Ok(Transformed::no(node)),
-        }
+        Ok(changed.map_or_else(|| Transformed::no(node), Transformed::yes))
     });
     Ok(done?.data)
+}
+
+/// What a node reads itself instead of having it sent.
+fn read_here(node: &Plan) -> Result<Option<Plan>> {
+    let Some(boundary) = node.downcast_ref::<NetworkBroadcastExec>() else { return Ok(None) };
+    let stage = boundary.input_stage().local_plan();
+    let sent = stage.and_then(|plan| plan.downcast_ref::<BroadcastExec>());
+    let sent = sent.and_then(|sent| sent.children().first().map(|plan| Arc::clone(plan)));
+    Ok(match sent {
+        Some(sent) if is_everywhere(&sent)? => Some(sent),
+        _ => None,
+    })
+}
+
+/// A join without its scaffolds, that collects its left side in each task.
+fn collected(join: &HashJoinExec) -> Result<Option<Plan>> {
+    let scaffold = |side: &Plan| {
+        let shuffle = side.downcast_ref::<LocalShuffle>().filter(|side| side.is_scaffold());
+        shuffle.map(|shuffle| Arc::clone(shuffle.input()))
+    };
+    let Some((left, right)) = scaffold(join.left()).zip(scaffold(join.right())) else {
+        return Ok(None);
+    };
+    // The stages above count its partitions.
+    let partitions = |plan: &Plan| plan.output_partitioning().partition_count();
+    if partitions(&right) != partitions(join.right()) {
+        return Ok(None);
+    }
+    let left: Plan = match partitions(&left) {
+        1 => left,
+        _ => Arc::new(CoalescePartitionsExec::new(left)),
+    };
+    let made = join.builder().with_partition_mode(PartitionMode::CollectLeft);
+    Ok(Some(made.with_new_children(vec![left, right])?.build_exec()?))
 }
 
 /// Whether a plan gives the same rows at each node.

@@ -9,6 +9,7 @@
 //! | `names` | names in SQL texts |
 //! | [`cut`] | how rows are dealt out to nodes |
 //! | [`prune`] | which nodes a condition leaves out |
+//! | `reduce` | keys of joins that are asked for before a plan is sent |
 //! | [`wire`] | messages between coordinator and nodes |
 //! | [`settings`] | settings of a session that travel with plans |
 //! | `subqueries` | values that are computed before a plan is sent |
@@ -46,6 +47,7 @@ pub(crate) mod names;
 pub mod node;
 pub mod planner;
 pub mod prune;
+pub(crate) mod reduce;
 pub mod scan;
 pub mod serve;
 pub mod session;

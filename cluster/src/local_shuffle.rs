@@ -26,12 +26,25 @@ use prost::Message;
 #[derive(Debug)]
 pub struct LocalShuffle {
     inner: RepartitionExec,
+    /// Whether it is one of a pair that only keeps the sides of a join in one stage; nobody above
+    /// needs its partitions.
+    is_scaffold: bool,
 }
 
 impl LocalShuffle {
     /// A shuffle of a node's own rows.
     pub fn try_new(input: Arc<dyn ExecutionPlan>, partitioning: Partitioning) -> Result<Self> {
-        Ok(Self { inner: RepartitionExec::try_new(input, partitioning)? })
+        Ok(Self { inner: RepartitionExec::try_new(input, partitioning)?, is_scaffold: false })
+    }
+
+    /// One that is taken away again, once the plan is cut into stages.
+    pub fn scaffold(input: Arc<dyn ExecutionPlan>, partitioning: Partitioning) -> Result<Self> {
+        Ok(Self { is_scaffold: true, ..Self::try_new(input, partitioning)? })
+    }
+
+    /// See [`scaffold`](Self::scaffold).
+    pub fn is_scaffold(&self) -> bool {
+        self.is_scaffold
     }
 
     /// What comes in.
@@ -100,7 +113,8 @@ impl ExecutionPlan for LocalShuffle {
             return Err(DataFusionError::Internal("a shuffle of several inputs".to_string()));
         };
         let partitioning = self.inner.partitioning().clone();
-        Ok(Arc::new(Self::try_new(Arc::clone(input), partitioning)?))
+        let made = Self::try_new(Arc::clone(input), partitioning)?;
+        Ok(Arc::new(Self { is_scaffold: self.is_scaffold, ..made }))
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {

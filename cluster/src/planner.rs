@@ -5,12 +5,14 @@
 //! plan that cannot be sent stays at the coordinator, with the same answer: one with operators that
 //! nobody can write down, or with functions that carry something besides their names.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::MemoryLimit;
@@ -24,14 +26,18 @@ use datafusion::physical_expr::window::{
 };
 use datafusion::physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, displayable,
+};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion_distributed::{
     DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedCodec, DistributedExec,
-    DistributedExt, DistributedLeafExec, NetworkBoundaryExt, RouteTasksEvent,
-    RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
+    DistributedExt, DistributedLeafExec, NetworkBoundary, NetworkBoundaryExt, NetworkCoalesceExec,
+    RouteTasksEvent, RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
     SessionStateBuilderExt, Stage, WorkerResolver,
 };
 use datafusion_proto::bytes::{
@@ -42,11 +48,13 @@ use futures::future::BoxFuture;
 use parking_lot::RwLock;
 use swingdb_sql::engine::{builder_of, default_memory_limit};
 use url::Url;
+use uuid::Uuid;
 
 use crate::client::{Client, url_of};
-use crate::colocate::{colocate, read_in_place};
+use crate::colocate::{colocate, in_place};
 use crate::functions::{self, ByName, Carried};
 use crate::node::worker::ScanCodec;
+use crate::reduce;
 use crate::scan::{Reach, ShardScan, ShardedTable};
 use crate::settings::SessionSettings;
 use crate::subqueries;
@@ -79,6 +87,7 @@ pub fn configure(
     nodes: Nodes,
     client: &Client,
     token: Option<&str>,
+    ask_keys_from: f64,
 ) -> Result<()> {
     let own = Arc::clone(state.query_planner());
     let (known, scans) = (nodes.clone(), Arc::new(ForStages));
@@ -107,7 +116,8 @@ pub fn configure(
     let Some(staged) = staged else {
         return Err(DataFusionError::Internal("no planner of stages".to_string()));
     };
-    *state = builder.with_query_planner(Arc::new(ClusterPlanner { own, staged })).build();
+    let planner = ClusterPlanner { own, staged, ask_keys_from };
+    *state = builder.with_query_planner(Arc::new(planner)).build();
     Ok(())
 }
 
@@ -151,6 +161,12 @@ fn scale_up(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<ScaleUpLeafNodeEve
     Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
 }
 
+/// The first node of a scan that only some have the rows of.
+fn own_node(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
+    let scan = plan.downcast_ref::<ShardScan>().filter(|scan| !scan.is_replicated())?;
+    scan.shards().first().map(|shard| shard.node.clone())
+}
+
 /// A task runs at the node whose shards it reads: elsewhere they would come over the network. Tasks
 /// that read no shards run at the nodes of the stages below.
 fn route(nodes: &[Url], event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasksEventResponse>> {
@@ -167,10 +183,12 @@ fn route(nodes: &[Url], event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasks
             && leaf.variants().len() == event.task_count
         {
             for (task, variant) in wanted.iter_mut().zip(leaf.variants()) {
-                let scan = variant.downcast_ref::<ShardScan>();
-                let first = scan.and_then(|scan| scan.shards().first());
-                *task = task.take().or(first.map(|shard| shard.node.clone()));
+                *task = task.take().or(own_node(variant));
             }
+        }
+        // The only task reads scans as they are.
+        if let [task] = wanted.as_mut_slice() {
+            *task = task.take().or(own_node(node));
         }
         Ok(TreeNodeRecursion::Continue)
     });
@@ -215,8 +233,48 @@ impl QueryPlanner for ForStages {
         let builder = builder_of(state).with_config(config);
         let state = builder.with_physical_optimizer_rules(rules.cloned().collect()).build();
         let plan = DefaultPhysicalPlanner::default().create_physical_plan(plan, &state).await?;
-        colocate(&plan, state.config().target_partitions())
+        match is_of_one_node(&plan)? {
+            true => at_one_node(&plan),
+            false => colocate(&plan, state.config().target_partitions()),
+        }
     }
+}
+
+/// Whether one node has all rows that a plan reads. The planner of stages would run it here, and
+/// have all these rows sent.
+fn is_of_one_node(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let (mut nodes, mut reads, mut is_whole) = (BTreeSet::new(), false, true);
+    plan.apply(|node| {
+        match node.downcast_ref::<ShardScan>() {
+            Some(scan) => {
+                reads |= !scan.shards().is_empty();
+                if !scan.is_replicated() {
+                    nodes.extend(scan.shards().iter().map(|shard| shard.place));
+                }
+            }
+            // Rows that are here cannot be sent, and what is written is written here.
+            None => is_whole &= !node.children().is_empty() && !node.is::<DataSinkExec>(),
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(reads && is_whole && nodes.len() <= 1)
+}
+
+/// A plan whose only stage has one task.
+fn at_one_node(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.is::<AnalyzeExec>() {
+        let input = plan.children().into_iter().map(at_one_node).collect::<Result<Vec<_>>>()?;
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        return Arc::clone(plan).replace_children(input, options);
+    }
+    let sent = NetworkCoalesceExec::try_new(Arc::clone(plan), 1, 1)?;
+    let mut stage = sent.input_stage().clone();
+    if let Stage::Local(stage) = &mut stage {
+        (stage.query_id, stage.num) = (Uuid::new_v4(), 1);
+    }
+    // EXPLAIN shows the stages below the topmost operator.
+    let rows = Arc::new(CoalescePartitionsExec::new(sent.with_input_stage(stage)?));
+    Ok(Arc::new(DistributedExec::new(rows).with_metrics_collection(true)))
 }
 
 /// See the [module documentation](self).
@@ -224,6 +282,8 @@ impl QueryPlanner for ForStages {
 struct ClusterPlanner {
     own: Arc<dyn QueryPlanner + Send + Sync>,
     staged: Arc<dyn QueryPlanner + Send + Sync>,
+    /// Rows of a table for whose joins it asks for keys.
+    ask_keys_from: f64,
 }
 
 #[async_trait]
@@ -260,9 +320,11 @@ impl ClusterPlanner {
             if !can_have_stages(plan)? {
                 return self.own.create_physical_plan(plan, session).await;
             }
-            let with_values = self.with_values(plan, session, shown).await?;
+            let mut shown = shown;
+            let with_values = self.with_values(plan, session, shown.as_deref_mut()).await?;
+            let with_values = self.with_keys(with_values, session, shown).await?;
             let staged = self.staged.create_physical_plan(&with_values, session).await;
-            if let Ok(staged) = staged.and_then(read_in_place)
+            if let Ok(staged) = staged.and_then(in_place)
                 && let Some(state) = session.as_any().downcast_ref::<SessionState>()
                 && let Some(distributed) = distributed(&staged)
                 && can_be_sent(distributed, state)?
@@ -275,6 +337,34 @@ impl ClusterPlanner {
                 Err(_) => self.own.create_physical_plan(plan, session).await,
             }
         })
+    }
+
+    /// The plan with the keys of its joins that are known before it runs.
+    async fn with_keys(
+        &self,
+        mut plan: LogicalPlan,
+        session: &dyn Session,
+        mut shown: Option<&mut Shown>,
+    ) -> Result<LogicalPlan> {
+        let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
+            return Ok(plan);
+        };
+        let mut before = Vec::new();
+        while before.len() < reduce::MAX_JOINS
+            && let Some(asked) = reduce::next(&plan, &before, self.ask_keys_from)?
+        {
+            let made = self.planned(&asked.query, session, None).await?;
+            match &mut shown {
+                Some(shown) => shown.push(made),
+                None => {
+                    if let Some(keys) = reduce::keys_of(made, state.task_ctx()).await? {
+                        plan = asked.put(plan, keys, state)?;
+                    }
+                }
+            }
+            before.push(asked);
+        }
+        Ok(plan)
     }
 
     /// The plan with the values of its subqueries.
@@ -359,7 +449,7 @@ fn explained(
     let mut physical = text(plan);
     for (nth, plan) in before.iter().enumerate() {
         let number = nth + 1;
-        physical += &format!("Subquery {number}, whose value is computed first:\n{}", text(plan));
+        physical += &format!("Query {number}, whose rows are asked for first:\n{}", text(plan));
     }
     texts.push(StringifiedPlan::new(PlanType::FinalLogicalPlan, logical));
     texts.push(StringifiedPlan::new(PlanType::FinalPhysicalPlan, physical));

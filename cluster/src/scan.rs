@@ -45,7 +45,7 @@ use datafusion_proto::protobuf::PhysicalExprNode;
 use futures::{StreamExt, TryStreamExt};
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use swingdb_sql::engine::with_running_conditions;
+use swingdb_sql::engine::{left_by, with_running_conditions};
 use tokio::sync::OnceCell;
 
 use crate::client::Client;
@@ -128,8 +128,17 @@ impl ShardedTable {
         match self.placing.cut {
             Cut::Replicated => Ok(self.statistics.first().cloned().unwrap_or_default()),
             _ => {
-                let some = shards.iter().filter_map(|shard| self.statistics.get(shard.place));
-                Statistics::try_merge_iter(some, &self.schema)
+                let some = || shards.iter().filter_map(|shard| self.statistics.get(shard.place));
+                let mut known = Statistics::try_merge_iter(some(), &self.schema)?;
+                // The value of a cut is at one node.
+                if let Some(cut) = self.placing.cut.column()
+                    && let Some((column, _)) = self.schema.column_with_name(cut)
+                {
+                    let of = |one: &Statistics| one.column_statistics[column].distinct_count;
+                    let sum = some().map(of).reduce(|a, b| a.add(&b)).unwrap_or_default();
+                    known.column_statistics[column].distinct_count = sum.to_inexact();
+                }
+                Ok(known)
             }
         }
     }
@@ -197,12 +206,12 @@ impl TableProvider for ShardedTable {
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        filters: &[Expr],
+        conditions: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let context = known_functions()?;
-        let shards = self.asked(filters);
-        let filters = filters.iter().map(|filter| {
+        let shards = self.asked(conditions);
+        let filters = conditions.iter().map(|filter| {
             written(filter, &context).ok_or_else(|| {
                 DataFusionError::Internal(format!("a condition that cannot be sent: {filter}"))
             })
@@ -211,17 +220,13 @@ impl TableProvider for ShardedTable {
         let all = || (0..self.schema.fields().len()).collect::<Vec<_>>();
         let projection = projection.cloned().unwrap_or_else(all);
         let schema = Arc::new(self.schema.project(&projection)?);
-        let mut statistics = self.known_of(&shards)?.project(Some(&projection));
-        if !filters.is_empty() {
-            statistics = statistics.to_inexact();
-            // As the engine guesses where nothing is known.
-            statistics.num_rows = match statistics.num_rows {
-                Precision::Exact(rows) | Precision::Inexact(rows) => {
-                    Precision::Inexact(rows.div_ceil(5))
-                }
-                Precision::Absent => Precision::Absent,
-            };
+        let mut statistics = self.known_of(&shards)?;
+        if !conditions.is_empty() {
+            statistics = left_by(statistics, &self.schema, conditions);
         }
+        statistics = statistics.project(Some(&projection));
+        let sizes = statistics.column_statistics.iter().map(|column| column.byte_size);
+        statistics.total_byte_size = sizes.fold(Precision::Exact(0), |sum, size| sum.add(&size));
         if let Some(limit) = limit
             && statistics.num_rows.get_value().is_none_or(|rows| *rows > limit)
         {

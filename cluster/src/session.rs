@@ -140,7 +140,10 @@ impl Session {
         let inner = &cluster.inner;
         let (token, nodes) = (inner.token.as_deref(), Nodes::default());
         let known = nodes.clone();
-        connection.configure_engine(|state| Ok(configure(state, known, &inner.client, token)?))?;
+        let ask_keys_from = inner.ask_keys_from as f64;
+        connection.configure_engine(|state| {
+            Ok(configure(state, known, &inner.client, token, ask_keys_from)?)
+        })?;
         let (holds, tables, torn) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         let empty = State { holds, copies: Vec::new(), tables, torn };
         let state = Mutex::new(Arc::new(empty));

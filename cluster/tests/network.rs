@@ -130,7 +130,8 @@ impl Network {
     fn connect(&self, shards: &[String]) -> Cluster {
         let limits = Limits { connect: 2 * SECOND, answer: 4 * SECOND, silence: 2 * SECOND };
         let tls_ca = Some(self.folder.path().join("ca.pem"));
-        let options = Options { limits, token: Some(TOKEN.to_string()), tls_ca };
+        let token = Some(TOKEN.to_string());
+        let options = Options { limits, token, tls_ca, ..Options::default() };
         Cluster::connect(shards, options).unwrap()
     }
 

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use clap::Parser;
+use swingdb::allocator::JEMALLOC_OPTIONS;
 use swingdb_cluster::client::{Client, Limits, MAX_HEADER_BYTES};
 use swingdb_cluster::node::Node;
 use swingdb_cluster::node::aside::Aside;
@@ -12,10 +13,19 @@ use swingdb_cluster::node::orphans::take_care;
 use swingdb_cluster::node::service::{AskToken, Service};
 use swingdb_cluster::node::worker::worker;
 use swingdb_listen::incoming;
+use tikv_jemalloc_ctl::background_thread;
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+// Nothing but a name that the allocator looks for.
+#[allow(unsafe_code)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static ALLOCATOR_OPTIONS: Option<&[u8; JEMALLOC_OPTIONS.len()]> = Some(JEMALLOC_OPTIONS);
 
 /// Stack of a thread: plans are walked by recursion.
 const STACK_BYTES: usize = 32 << 20;
@@ -23,6 +33,8 @@ const STACK_BYTES: usize = 32 << 20;
 const NETWORK_THREADS: usize = 2;
 
 fn main() {
+    // Without the thread, memory that queries leave goes back to the system later.
+    _ = background_thread::write(true);
     let options = Options::parse();
     let done = runtimes().map_err(Into::into).and_then(|(network, work)| {
         let done = network.block_on(run(&options, network.handle(), work.handle()));

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::common::Constraint;
 use parking_lot::Mutex;
 use swingdb::{Connection, Database};
+use swingdb_sql::engine::sample_columns;
 
 use crate::catalog;
 use crate::changes::log::Changes;
@@ -191,6 +192,7 @@ fn contents_of(hold: &Hold) -> Result<Contents> {
             Constraint::PrimaryKey(columns) => Some(columns.clone()),
             Constraint::Unique(_) => None,
         });
+        sample_columns(provider.as_ref());
         let statistics = provider
             .statistics()
             .unwrap_or_else(|| datafusion::common::Statistics::new_unknown(&provider.schema()));

@@ -118,7 +118,9 @@ pub fn nodes(count: usize) -> Vec<Node> {
 
 pub fn cluster(nodes: &[Node]) -> Cluster {
     let places = nodes.iter().map(Node::place).collect::<Vec<_>>();
-    Cluster::connect(&places, Options::default()).unwrap()
+    // Tables are small.
+    let options = Options { ask_keys_from: 0, ..Options::default() };
+    Cluster::connect(&places, options).unwrap()
 }
 
 /// Runs a test where plans may be deep.

@@ -7,11 +7,21 @@ mod shell;
 use std::path::PathBuf;
 
 use clap::Parser;
+use swingdb::allocator::JEMALLOC_OPTIONS;
 use swingdb_cluster::node::options::token;
 use swingdb_cluster::{Cluster, Cut, List, Options};
+use tikv_jemalloc_ctl::background_thread;
 
 use crate::print::{Mode, Printer};
 use crate::shell::{Failure, Shell};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+// Nothing but a name that the allocator looks for.
+#[allow(unsafe_code)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static ALLOCATOR_OPTIONS: Option<&[u8; JEMALLOC_OPTIONS.len()]> = Some(JEMALLOC_OPTIONS);
 
 const EXAMPLES: &str = "Examples:
   swingdb-cluster nodes                          a shell on the cluster
@@ -70,6 +80,8 @@ struct Arguments {
 }
 
 fn main() {
+    // Without the thread, memory that queries leave goes back to the system later.
+    _ = background_thread::write(true);
     let status = match run(&Arguments::parse()) {
         Ok(()) => 0,
         // Whoever read the output has seen enough.
