@@ -279,8 +279,10 @@ fn collecting(plan: &Plan, join: &HashJoinExec, partitions: usize) -> Result<Pla
     let collect = collect.filter(|collect| collect.fetch().is_none());
     let left = place(collect.map_or(join.left(), CoalescePartitionsExec::input), partitions)?;
     let right = place(join.right(), partitions)?;
-    // What is above may count on how the right input is dealt out, and sorted.
-    let is_free = !right.is_local && right.plan.output_ordering().is_none();
+    // What is above may count on how the right input is dealt out, and sorted: it stays so where
+    // the scaffold is taken away for certain.
+    let has_same = right.plan.output_partitioning().partition_count() == partitions;
+    let is_free = (!right.is_local || has_same) && right.plan.output_ordering().is_none();
     if is_free && meet(join, left.kept.as_ref(), right.kept.as_ref()) {
         let (lefts, rights) = join.on().iter().cloned().unzip();
         let inputs = together(&left.plan, &right.plan)?;

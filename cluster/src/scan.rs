@@ -37,15 +37,16 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, PlanProperties,
     StatisticsArgs,
 };
+use datafusion::prelude::SessionConfig;
 use datafusion_proto::bytes::Serializeable;
 use datafusion_proto::physical_plan::{
     PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
 };
 use datafusion_proto::protobuf::PhysicalExprNode;
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use swingdb_sql::engine::{left_by, with_running_conditions};
+use swingdb_sql::engine::{left_by, scan_with_whole_keys, with_running_conditions};
 use tokio::sync::OnceCell;
 
 use crate::client::Client;
@@ -317,6 +318,25 @@ impl ShardScan {
         let said = Said { room: slots.len(), slots, ..self.said.clone() };
         let scan = Self::new(said, self.schema(), Arc::clone(&self.statistics));
         scan.told(Arc::clone(&self.running))
+    }
+
+    /// The same scan, if its rows are those of one shard of this process, and no two of its
+    /// partitions can have rows with one value of a column.
+    pub fn with_whole_keys(&self, column: usize, config: &SessionConfig) -> Result<Option<Self>> {
+        let Some(local) = config.get_extension::<LocalNode>() else { return Ok(None) };
+        let [shard] = self.said.shards.as_slice() else { return Ok(None) };
+        if self.said.room != 1 || local.0.process != shard.process {
+            return Ok(None);
+        }
+        // A table of a snapshot is planned at once.
+        let planned = plan_at(&local.0, &self.asked(shard)).now_or_never();
+        let Some((plan, _)) = planned.transpose()? else { return Ok(None) };
+        let told = with_running_conditions(plan, &self.running, config.options());
+        let plan = told.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let Some(whole) = scan_with_whole_keys(&plan, column)? else { return Ok(None) };
+        let scan = Self::new(self.said.clone(), self.schema(), Arc::clone(&self.statistics));
+        let local = Arc::new(vec![OnceCell::new_with(Some(whole))]);
+        Ok(Some(Self { local, ..scan.told(Arc::clone(&self.running)) }))
     }
 
     /// The scans of `tasks` tasks, which together are this one; task `n` reads the shard of slot

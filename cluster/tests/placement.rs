@@ -237,10 +237,8 @@ fn values_of_subqueries_are_computed_first() {
         ] {
             both.same(sql);
             let plan = both.plan(sql);
-            assert!(
-                plan.contains("DistributedExec") && plan.contains("Subquery 1"),
-                "{sql}\n{plan}"
-            );
+            let asks = plan.contains("Query 1, whose rows are asked for first");
+            assert!(plan.contains("DistributedExec") && asks, "{sql}\n{plan}");
         }
         let several = both.session.query("SELECT k FROM a WHERE k = (SELECT k FROM lies)");
         let error = several.and_then(|rows| rows.collect()).err().unwrap().to_string();
@@ -297,6 +295,78 @@ fn replicated_tables_are_read_where_they_are_needed() {
                 ON l.g = s.g",
         ] {
             both.same(sql);
+        }
+    });
+}
+
+/// What runs at nodes, by EXPLAIN ANALYZE: there keys have been asked for.
+fn carried_out(session: &Session, sql: &str) -> String {
+    asked(session, &format!("EXPLAIN ANALYZE {sql}")).concat().join("\n")
+}
+
+#[test]
+fn few_keys_of_joins_are_asked_for_first() {
+    with_room(|| {
+        let few = "SELECT i AS n, i % 7 AS x, nullif(i % 40, 3) AS h FROM range(200) AS q(i)";
+        let both = Both::new(&[("a", hash("k"), ROWS), ("b", hash("n"), few)]);
+        for sql in [
+            // Below groups of another column than that of the cut.
+            "SELECT n, t FROM b JOIN (SELECT g, sum(k) AS t FROM a GROUP BY g) q \
+             ON n = g WHERE x = 3",
+            "SELECT n, t FROM b LEFT JOIN (SELECT g, sum(k) AS t FROM a GROUP BY g) q ON h = g \
+             WHERE x = 3",
+            "SELECT g, t FROM (SELECT g, sum(k) AS t FROM a GROUP BY g) q \
+             RIGHT JOIN b ON n = g WHERE x = 3",
+            // None.
+            "SELECT n, t FROM b JOIN (SELECT g, sum(k) AS t FROM a GROUP BY g) q \
+             ON n = g WHERE x = 9",
+        ] {
+            both.same(sql);
+            assert!(both.plan(sql).contains("Query 1"), "{sql}\n{}", both.plan(sql));
+            let done = carried_out(&both.session, sql);
+            let is_told = |line: &str| line.contains("table=a") && line.contains("conditions=1");
+            let is_empty = sql.ends_with("x = 9");
+            assert!(done.lines().any(is_told) || is_empty, "{sql}\n{done}");
+        }
+        for sql in [
+            "SELECT k FROM a WHERE k IN \
+             (SELECT n FROM b GROUP BY n HAVING count(*) > 0 AND n < 20)",
+            "SELECT k FROM a WHERE g IN (SELECT h FROM b GROUP BY h HAVING sum(x) > 15)",
+            "SELECT k FROM a WHERE g IN (SELECT h FROM b GROUP BY h HAVING sum(x) > 1500)",
+        ] {
+            both.same(sql);
+            let done = carried_out(&both.session, sql);
+            assert!(!done.contains("JoinExec"), "{sql}\n{done}");
+        }
+        // Not for rows that come out without a match, or that are drawn.
+        for sql in [
+            "SELECT g, t, n FROM (SELECT g, sum(k) AS t FROM a GROUP BY g) q \
+             LEFT JOIN (SELECT * FROM b WHERE x = 3) AS b ON n = g",
+            "SELECT g, n FROM (SELECT g, sum(k) AS t FROM a GROUP BY g) q \
+             FULL JOIN (SELECT * FROM b WHERE x = 3) AS b ON n = g",
+        ] {
+            both.same(sql);
+            let done = carried_out(&both.session, sql);
+            let is_told = |line: &str| line.contains("table=a") && line.contains("conditions=1");
+            assert!(!done.lines().any(is_told), "{sql}\n{done}");
+        }
+    });
+}
+
+#[test]
+fn a_plan_of_one_node_runs_there() {
+    with_room(|| {
+        let both = Both::new(&[("a", hash("k"), ROWS), ("r", Cut::Replicated, ROWS)]);
+        for sql in [
+            "SELECT g, count(*) FROM a WHERE k = 17 GROUP BY g",
+            "SELECT s, count(*) FROM r GROUP BY s ORDER BY s LIMIT 3",
+            "SELECT a.s, r.g FROM a JOIN r ON a.g = r.k WHERE a.k = 40",
+        ] {
+            both.same(sql);
+            let plan = both.plan(sql);
+            assert!(plan.contains("DistributedExec"), "{sql}\n{plan}");
+            let done = carried_out(&both.session, sql);
+            assert!(done.contains("tasks=1") && done.contains("output_rows"), "{sql}\n{done}");
         }
     });
 }

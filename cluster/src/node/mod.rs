@@ -9,6 +9,7 @@ pub mod budget;
 pub mod options;
 pub mod orphans;
 pub mod service;
+pub mod whole_groups;
 pub mod worker;
 
 use std::collections::{HashMap, HashSet};

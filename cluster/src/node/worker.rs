@@ -14,6 +14,7 @@ use swingdb_functions::bounded::MemoryLeft;
 use crate::client::Client;
 use crate::local_shuffle::LocalShuffle;
 use crate::node::Node;
+use crate::node::whole_groups::at_node;
 use crate::scan::{LocalNode, Reach, ShardScan};
 use crate::settings::SessionSettings;
 use crate::wire::version;
@@ -87,6 +88,7 @@ fn session(context: WorkerQueryContext, node: Arc<Node>, client: Client) -> Resu
         .with_distributed_option_extension_from_headers::<SessionSettings>(&context.headers)?
         .with_distributed_user_codec(ScanCodec)
         .with_distributed_channel_resolver(client.clone())
+        .with_distributed_worker_plan_rewrite_handler(at_node)
         .with_scalar_functions(base.scalar_functions().values().cloned().collect())
         .with_aggregate_functions(base.aggregate_functions().values().cloned().collect())
         .with_window_functions(base.window_functions().values().cloned().collect())

@@ -40,6 +40,7 @@ use crate::options::{BATCH_ROWS, machine};
 use crate::passes;
 use crate::physical::dynamic_filters;
 use crate::physical::query_planner::OwnOperators;
+pub use crate::physical::whole_groups::{WholeKeys, scan_with_whole_keys, whole_groups};
 use crate::plan::aggregate_calls::Aggregates;
 use crate::plan::operators::Operators;
 use crate::scan::distinct;

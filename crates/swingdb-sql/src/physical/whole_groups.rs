@@ -33,6 +33,42 @@ use crate::scan::source::as_scan;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
+/// What the rule meets in plans of one kind.
+pub trait WholeKeys {
+    /// The input of an operator that deals out rows by their keys within this process.
+    fn dealt_out<'a>(&self, plan: &'a Plan) -> Option<&'a Plan>;
+
+    /// A scan of which no two partitions have rows with one value of a column.
+    fn of_scan(&self, scan: &Plan, column: usize) -> Result<Option<Plan>>;
+
+    /// What comes in the place of an aggregate of parts that are dealt out: the aggregate at once.
+    fn in_place(&self, of_parts: &Plan, at_once: Plan) -> Result<Option<Plan>>;
+}
+
+/// Plans of a session.
+struct OfSession;
+
+impl WholeKeys for OfSession {
+    fn dealt_out<'a>(&self, plan: &'a Plan) -> Option<&'a Plan> {
+        plan.downcast_ref::<RepartitionExec>().map(RepartitionExec::input)
+    }
+
+    fn of_scan(&self, scan: &Plan, column: usize) -> Result<Option<Plan>> {
+        let Some(scan) = as_scan(scan.as_ref()) else { return Ok(None) };
+        let whole = scan.with_whole_keys(column)?;
+        Ok(whole.map(|scan| DataSourceExec::from_data_source(scan) as Plan))
+    }
+
+    fn in_place(&self, _of_parts: &Plan, at_once: Plan) -> Result<Option<Plan>> {
+        Ok(Some(at_once))
+    }
+}
+
+/// A scan of a table of which no two partitions have rows with one value of a column.
+pub fn scan_with_whole_keys(scan: &Plan, column: usize) -> Result<Option<Plan>> {
+    OfSession.of_scan(scan, column)
+}
+
 /// See the [module documentation](self). To run when partitions, orders and conditions are in
 /// place: the engine does not know of a scan that no key is in two partitions of.
 #[derive(Debug, Default)]
@@ -40,7 +76,7 @@ pub(crate) struct WholeGroups;
 
 impl PhysicalOptimizerRule for WholeGroups {
     fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> Result<Plan> {
-        rewrite(plan, false)
+        whole_groups(plan, &OfSession)
     }
 
     fn name(&self) -> &str {
@@ -52,15 +88,22 @@ impl PhysicalOptimizerRule for WholeGroups {
     }
 }
 
+/// The plan without dealing out groups that a scan can give whole.
+pub fn whole_groups(plan: Plan, keys: &dyn WholeKeys) -> Result<Plan> {
+    rewrite(plan, keys, false)
+}
+
 /// `is_paired`: an operator above takes the partitions of this plan together with those of another
 /// one, so that which rows are in which matters.
-fn rewrite(plan: Plan, is_paired: bool) -> Result<Plan> {
-    let is_below_paired = pairs_partitions(&plan) || (is_paired && !deals_out(&plan));
+fn rewrite(plan: Plan, keys: &dyn WholeKeys, is_paired: bool) -> Result<Plan> {
+    let deals_out = keys.dealt_out(&plan).is_some() || is_one_partition(&plan);
+    let is_below_paired = pairs_partitions(&plan) || (is_paired && !deals_out);
     let children = plan.children().into_iter().cloned();
-    let children = children.map(|child| rewrite(child, is_below_paired)).collect::<Result<_>>()?;
+    let children = children.map(|child| rewrite(child, keys, is_below_paired));
+    let children = children.collect::<Result<_>>()?;
     let plan = replace_children_if_necessary(plan, children)?;
     Ok(match is_paired {
-        false => at_once(&plan)?.unwrap_or(plan),
+        false => at_once(&plan, keys)?.unwrap_or(plan),
         true => plan,
     })
 }
@@ -75,31 +118,28 @@ fn pairs_partitions(plan: &Plan) -> bool {
     plan.is::<InterleaveExec>() || (children > 1 && !asked.all(is_any))
 }
 
-/// Whether the partitions of an operator do not depend on those of its input.
-fn deals_out(plan: &Plan) -> bool {
-    plan.is::<RepartitionExec>()
-        || plan.is::<CoalescePartitionsExec>()
-        || plan.is::<SortPreservingMergeExec>()
+fn is_one_partition(plan: &Plan) -> bool {
+    plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>()
 }
 
 /// The aggregate without dealing its groups out, if a scan can give them whole.
-fn at_once(plan: &Plan) -> Result<Option<Plan>> {
+fn at_once(plan: &Plan, keys: &dyn WholeKeys) -> Result<Option<Plan>> {
     let of_mode = |plan: &Plan, mode| {
         let aggregate = plan.downcast_ref::<AggregateExec>();
         aggregate.filter(|a| *a.mode() == mode && a.limit_options().is_none()).is_some()
     };
     let Some(last) = plan.downcast_ref::<AggregateExec>() else { return Ok(None) };
-    let Some(dealt) = last.input().downcast_ref::<RepartitionExec>() else { return Ok(None) };
-    let Some(first) = dealt.input().downcast_ref::<AggregateExec>() else { return Ok(None) };
+    let Some(dealt) = keys.dealt_out(last.input()) else { return Ok(None) };
+    let Some(first) = dealt.downcast_ref::<AggregateExec>() else { return Ok(None) };
     if !of_mode(plan, AggregateMode::FinalPartitioned)
-        || !of_mode(dealt.input(), AggregateMode::Partial)
+        || !of_mode(dealt, AggregateMode::Partial)
         || !first.group_expr().is_single()
     {
         return Ok(None);
     }
     for (key, _) in first.group_expr().expr() {
         let Some(key) = key.downcast_ref::<Column>() else { continue };
-        let Some(input) = with_whole_keys(first.input(), key.index())? else { continue };
+        let Some(input) = with_whole_keys(first.input(), keys, key.index())? else { continue };
         let once = AggregateExec::try_new(
             AggregateMode::SinglePartitioned,
             first.group_expr().clone(),
@@ -108,23 +148,25 @@ fn at_once(plan: &Plan) -> Result<Option<Plan>> {
             input,
             first.input_schema(),
         )?;
-        return Ok((once.schema() == plan.schema()).then(|| Arc::new(once) as Plan));
+        if once.schema() != plan.schema() {
+            return Ok(None);
+        }
+        return keys.in_place(plan, Arc::new(once));
     }
     Ok(None)
 }
 
 /// The plan over a scan of which no two partitions have rows with one value of a column.
-fn with_whole_keys(plan: &Plan, column: usize) -> Result<Option<Plan>> {
-    if let Some(scan) = as_scan(plan.as_ref()) {
-        let whole = scan.with_whole_keys(column)?;
-        return Ok(whole.map(|scan| DataSourceExec::from_data_source(scan) as Plan));
+fn with_whole_keys(plan: &Plan, keys: &dyn WholeKeys, column: usize) -> Result<Option<Plan>> {
+    if plan.children().is_empty() {
+        return keys.of_scan(plan, column);
     }
     let Some(place) = place_of_rows(plan) else { return Ok(None) };
     let mut children = plan.children().into_iter().cloned().collect::<Vec<_>>();
     let Some(below) = column_lineage::column_in_child(plan.as_ref(), place, column) else {
         return Ok(None);
     };
-    let Some(child) = with_whole_keys(&children[place], below)? else { return Ok(None) };
+    let Some(child) = with_whole_keys(&children[place], keys, below)? else { return Ok(None) };
     children[place] = child;
     replace_children_if_necessary(Arc::clone(plan), children).map(Some)
 }
