@@ -87,6 +87,50 @@ def test_statements_have_parameters(session: swingdb.Cluster) -> None:
         session.query("SELECT ?, ?", [1, object()])
 
 
+VALUES = """SELECT 1.50::DECIMAL(4, 2) AS a, DATE '2024-01-02' AS b, INTERVAL '1 month 2 days' AS c,
+    '00000000-0000-0000-0000-0000000000a1'::UUID AS d, [1, NULL] AS e, MAP {'k': [1.5]} AS f,
+    {'a': 1, 'b': TIME '10:11:12'} AS g, 'x'::ENUM ('x', 'y') AS h, '\\xAB'::BLOB AS i,
+    TIMESTAMP_NS '2024-01-01 10:00:00.123456789' AS j, NULL AS k, true AS l, 1e300 AS m,
+    TIMESTAMPTZ '2024-01-01 10:00:00+00' AS n, [INTERVAL '1 day'] AS o, 18446744073709551615 AS p,
+    TIMESTAMP '2024-01-01 10:00:00' - TIMESTAMP '2023-01-01 00:00:00' AS q, 12::HUGEINT AS r"""
+
+
+@needs_programs
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_values_are_those_of_a_session_on_one_database(
+    session: swingdb.Cluster, zone: str
+) -> None:
+    one = swingdb.connect()
+    for each in (one, session):
+        each.execute(f"SET timezone = '{zone}'")
+        each.execute(f"CREATE TABLE v AS {VALUES}")
+    for query in (VALUES, "SELECT * FROM v", "SELECT v.a, v.a, v.c, v.c FROM v"):
+        expected, got = one.execute(query).fetchall(), session.query(query).fetchall()
+        assert list(map(repr, got)) == list(map(repr, expected))
+        assert [list(map(type, row)) for row in got] == [list(map(type, row)) for row in expected]
+    # Parameters have the same types, too.
+    values = one.execute(VALUES).fetchone()
+    assert values is not None
+    for value in (*values, 2**63, 2**70, (1, 2), {"a": [1]}):
+        query = "SELECT ? AS a, typeof(?) AS b"
+        expected = one.execute(query, [value, value]).fetchall()
+        assert list(map(repr, session.query(query, [value, value]).fetchall())) == list(
+            map(repr, expected)
+        )
+
+
+@needs_programs
+def test_rows_are_fetched_one_after_the_other(session: swingdb.Cluster) -> None:
+    rows = session.query("SELECT i FROM generate_series(1, 10) AS g(i) ORDER BY i")
+    assert (rows.fetchone(), rows.fetchone()) == ((1,), (2,))
+    assert rows.fetchmany() == [(3,)]
+    assert rows.fetchmany(3) == [(4,), (5,), (6,)]
+    assert rows.fetchall() == [(7,), (8,), (9,), (10,)]
+    assert (rows.fetchone(), rows.fetchall(), rows.fetchmany(2)) == (None, [], [])
+    with pytest.raises(swingdb.InterfaceError):
+        session.query("CREATE TABLE t (a INTEGER)").fetchone()
+
+
 @needs_programs
 def test_a_result_that_is_not_read_to_its_end_is_in_nobodys_way(session: swingdb.Cluster) -> None:
     session.query(f"CREATE TABLE t AS {ROWS}", cut="hash:k")
