@@ -8,6 +8,7 @@
 //! | [`error`] | what goes wrong, with the node that is to blame |
 //! | `names` | names in SQL texts |
 //! | [`cut`] | how rows are dealt out to nodes |
+//! | `bounds` | bounds of range cuts, as they are kept |
 //! | [`prune`] | which nodes a condition leaves out |
 //! | [`wire`] | messages between coordinator and nodes |
 //! | [`settings`] | settings of a session that travel with plans |
@@ -18,6 +19,7 @@
 //! | [`scan`] | tables and their shards in plans |
 //! | [`colocate`], [`local_shuffle`] | work that stays where its rows are |
 //! | [`functions`] | functions of plans that carry something besides their names |
+//! | `top_of_groups` | an operator of the database's, as bytes |
 //! | [`planner`] | which parts of a plan run where |
 //! | [`node`] | the server |
 //! | [`changes`] | changes of all nodes or none |
@@ -31,6 +33,7 @@
 
 pub(crate) mod blame;
 pub(crate) mod block;
+pub(crate) mod bounds;
 pub mod catalog;
 pub mod changes;
 pub mod client;
@@ -51,6 +54,7 @@ pub mod serve;
 pub mod session;
 pub mod settings;
 pub(crate) mod subqueries;
+pub(crate) mod top_of_groups;
 pub mod wire;
 
 pub use cluster::{Cluster, Options};

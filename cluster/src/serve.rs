@@ -21,6 +21,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use serde::{Deserialize, Serialize};
 use swingdb::{ScalarValue, Value};
+use swingdb_common::own_texts::with_own_texts;
 
 use crate::cut::Cut;
 use crate::error::{Error, Result, class_of};
@@ -263,5 +264,5 @@ impl<W: Write> Pipe<W> {
 }
 
 fn write(writer: &mut StreamWriter<Vec<u8>>, batch: &RecordBatch) -> Result<()> {
-    Ok(writer.write(batch)?)
+    Ok(writer.write(&with_own_texts(batch)?)?)
 }

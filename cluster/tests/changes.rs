@@ -146,6 +146,27 @@ fn ranges_and_what_would_misplace_rows() {
 }
 
 /// Two nodes with a table of ten rows, and a change that adds one row to each, up to prepared.
+#[test]
+fn a_change_of_which_a_step_has_failed_is_not_prepared() {
+    with_room(|| {
+        let nodes = nodes(1);
+        let by_hand = ByHand::new(1);
+        by_hand.begin(&nodes[0], &nodes[0]);
+        by_hand.step(&nodes[0], "CREATE TABLE t (k INTEGER PRIMARY KEY)");
+        by_hand.step(&nodes[0], "INSERT INTO t VALUES (1)");
+        assert!(by_hand.tried(&nodes[0], "INSERT INTO t VALUES (2), (1)", None).is_err());
+        assert!(by_hand.tried(&nodes[0], "INSERT INTO t VALUES (3)", None).is_err());
+        let refused = by_hand.order(&nodes[0], "prepare").unwrap_err().to_string();
+        assert!(refused.contains("a step has failed"), "{refused}");
+        assert!(by_hand.order(&nodes[0], "commit").is_err());
+        by_hand.order(&nodes[0], "abort").unwrap();
+        let session = cluster(&nodes).session().unwrap();
+        assert!(session.query("SELECT * FROM t").is_err());
+        session.query("CREATE TABLE t AS SELECT 1 AS k").unwrap();
+        assert_eq!(asked(&session, "SELECT * FROM t"), [["1"]]);
+    });
+}
+
 fn prepared() -> (Vec<Node>, Cluster, ByHand) {
     let nodes = nodes(2);
     let cluster = cluster(&nodes);

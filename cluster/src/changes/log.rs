@@ -17,6 +17,7 @@ use arrow::ipc::reader::FileReader;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use parking_lot::Mutex;
 use swingdb::{Connection, Database, InterruptHandle, Interruptible, QueryResult, Value};
+use swingdb_common::own_texts::with_own_texts;
 
 use crate::catalog::{self, Member};
 use crate::changes::{Begin, Logged, Next, Standing, Step, Stepped};
@@ -55,6 +56,8 @@ struct Open {
     connection: Connection,
     steps: usize,
     is_prepared: bool,
+    /// Whether a step of it has failed: nobody knows how much of that was carried out.
+    has_failed: bool,
     /// The limit of memory that its connection has.
     budget: Option<Budget>,
     /// The time zone of the last step.
@@ -63,8 +66,19 @@ struct Open {
 
 impl Open {
     fn of(begin: Begin, connection: Connection) -> Self {
-        let (steps, is_prepared, budget, time_zone) = (0, false, None, None);
-        Self { begin, connection, steps, is_prepared, budget, time_zone }
+        let (steps, is_prepared, has_failed, budget, time_zone) = (0, false, false, None, None);
+        Self { begin, connection, steps, is_prepared, has_failed, budget, time_zone }
+    }
+
+    /// Refuses what follows a step that has failed.
+    fn check(&self) -> Result<()> {
+        match self.has_failed {
+            true => Err(Error::Unsupported(format!(
+                "going on with change {}, of which a step has failed",
+                self.begin.number
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Gives the connection the time zone of the next step.
@@ -332,12 +346,26 @@ impl Writer {
     }
 
     fn step(&self, next: &Next, rows: Rows, budgets: &Budgets) -> Result<Stepped> {
-        let (number, step) = (next.number, &next.step);
+        let number = next.number;
         let mut open = self.open.lock();
         let open = opened(&mut open, number)?;
         if open.is_prepared {
             return Err(Error::Unsupported(format!("steps of change {number}: it is prepared")));
         }
+        open.check()?;
+        let done = self.step_of(open, next, rows, budgets);
+        open.has_failed = done.is_err();
+        done
+    }
+
+    fn step_of(
+        &self,
+        open: &mut Open,
+        next: &Next,
+        rows: Rows,
+        budgets: &Budgets,
+    ) -> Result<Stepped> {
+        let (number, step) = (next.number, &next.step);
         if open.budget != next.budget {
             open.connection.configure_engine(|state| {
                 *state = budgets.limited(state, next.budget.as_ref())?;
@@ -393,6 +421,7 @@ impl Writer {
     fn prepare(&self, number: u64) -> Result<()> {
         let mut open = self.open.lock();
         let open = opened(&mut open, number)?;
+        open.check()?;
         if !open.is_prepared {
             note(&open.connection, number)?;
             write(&self.log.join("prepared"), b"")?;
@@ -524,7 +553,7 @@ fn stepped(result: QueryResult) -> Result<Stepped> {
     for batch in result {
         let batch = batch?;
         count += batch.num_rows() as u64;
-        writer.write(&batch)?;
+        writer.write(&with_own_texts(&batch)?)?;
     }
     let returned = Some(Bytes(writer.into_inner()?));
     Ok(Stepped { rows: changed.unwrap_or(count), returned })

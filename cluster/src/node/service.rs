@@ -16,6 +16,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use subtle::ConstantTimeEq;
+use swingdb_common::own_texts::with_own_texts;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::channel;
 use tokio_stream::wrappers::ReceiverStream;
@@ -119,7 +120,11 @@ impl Service {
         let (plan, context) = plan_at(&self.node, scan).await?;
         let schema = plan.schema();
         let rows = execute_stream(plan, context)?;
-        let rows = rows.map_err(|error| FlightError::ExternalError(Box::new(Error::from(error))));
+        let rows = rows.map(|batch| {
+            // Else each batch takes the texts of its whole segment along.
+            let own = batch.map_err(Error::from).and_then(|one| Ok(with_own_texts(&one)?));
+            own.map_err(|error| FlightError::ExternalError(Box::new(error)))
+        });
         let data = FlightDataEncoderBuilder::new()
             .with_dictionary_handling(DictionaryHandling::Resend)
             .with_schema(schema)

@@ -64,10 +64,20 @@ impl ByHand {
     }
 
     fn step_of(&self, node: &Node, sql: &str, time_zone: Option<String>) {
+        self.tried(node, sql, time_zone).unwrap();
+    }
+
+    /// A step that may fail.
+    pub fn tried(
+        &self,
+        node: &Node,
+        sql: &str,
+        time_zone: Option<String>,
+    ) -> Result<Stepped, Error> {
         let step = Step::Statement { sql: sql.to_string(), parameters: Vec::new() };
         let (database, number) = (DATABASE.to_string(), self.number);
         let next = Next { database, number, step, budget: None, time_zone };
-        let _: Stepped = self.ask(node, "step", &next).unwrap();
+        self.ask(node, "step", &next)
     }
 
     pub fn order(&self, node: &Node, kind: &str) -> Result<(), Error> {
