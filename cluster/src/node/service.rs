@@ -52,14 +52,14 @@ pub struct Service {
 /// A step that somebody waits for; without anybody, it ends.
 struct Awaited {
     node: Arc<Node>,
-    /// The database and the number of the change; `None`: the step has ended.
-    running: Option<(String, u64)>,
+    /// The change; `None`: the step has ended.
+    running: Option<Which>,
 }
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        if let Some((database, number)) = &self.running {
-            self.node.changes.interrupt(database, *number);
+        if let Some(which) = &self.running {
+            self.node.changes.interrupt(which);
         }
     }
 }
@@ -92,7 +92,8 @@ impl Service {
 
     /// Carries a step out, as long as somebody waits for it.
     async fn step(&self, next: Next, rows: Rows) -> Result<Vec<u8>, Status> {
-        let running = Some((next.database.clone(), next.number));
+        let Next { database, number, by, .. } = next.clone();
+        let running = Some(Which { database, number, by });
         let mut awaited = Awaited { node: Arc::clone(&self.node), running };
         let done = self.aside(move |node| node.changes.step(&next, rows)).await;
         awaited.running = None;
@@ -278,13 +279,13 @@ impl FlightService for Service {
             }
             "step" => self.step(read::<Next>(&body)?, None).await?,
             "prepare" | "commit" | "abort" | "finish" => {
-                let Which { database, number } = which(&body)?;
-                let changed = (kind == "commit").then(|| database.clone());
+                let which = which(&body)?;
+                let changed = (kind == "commit").then(|| which.database.clone());
                 let done = move |node: &Arc<Node>| match kind.as_str() {
-                    "prepare" => node.changes.prepare(&database, number),
-                    "commit" => node.changes.commit(&database, number),
-                    "abort" => node.changes.abort(&database, number),
-                    _ => node.changes.finish(&database, number),
+                    "prepare" => node.changes.prepare(&which),
+                    "commit" => node.changes.commit(&which),
+                    "abort" => node.changes.abort(&which),
+                    _ => node.changes.finish(&which.database, which.number),
                 };
                 let said = answer(&self.aside(done).await?)?;
                 if let Some(database) = changed {
