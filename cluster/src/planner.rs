@@ -529,3 +529,17 @@ fn has_known_window(
         known.is_some_and(|known| known == function.fun())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_are_left_out_are_there() {
+        let base = swingdb_sql::engine::base_state().unwrap();
+        let rules = base.physical_optimizers();
+        for name in WITHIN_ONE_PROCESS {
+            assert!(rules.iter().any(|rule| rule.name() == name), "{name}");
+        }
+    }
+}

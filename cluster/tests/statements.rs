@@ -390,6 +390,8 @@ fn rows_are_merged_at_their_nodes() {
         for sql in [
             // It cannot be seen which node has the partner, or a row would be where nobody looks.
             "MERGE INTO t USING u ON t.g = u.g WHEN MATCHED THEN DELETE",
+            "MERGE INTO t USING (SELECT k::DOUBLE AS k FROM u) AS u ON t.k = u.k \
+             WHEN MATCHED THEN DELETE",
             "MERGE INTO t USING u ON t.k = u.k OR t.g = u.g WHEN MATCHED THEN DELETE",
             "MERGE INTO u USING t ON u.k = t.k WHEN MATCHED THEN DELETE",
             "MERGE INTO t USING u ON t.k = u.k WHEN NOT MATCHED THEN INSERT VALUES (9, 1, '')",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Parser;
 use swingdb_cluster::client::{Client, Limits, MAX_HEADER_BYTES};
 use swingdb_cluster::node::Node;
-use swingdb_cluster::node::aside::Aside;
+use swingdb_cluster::node::aside::{Aside, count_panics};
 use swingdb_cluster::node::options::Options;
 use swingdb_cluster::node::orphans::take_care;
 use swingdb_cluster::node::service::{AskToken, Service};
@@ -24,6 +24,7 @@ const NETWORK_THREADS: usize = 2;
 
 fn main() {
     let options = Options::parse();
+    count_panics();
     let done = runtimes().map_err(Into::into).and_then(|(network, work)| {
         let done = network.block_on(run(&options, network.handle(), work.handle()));
         // What they still do, nobody waits for.

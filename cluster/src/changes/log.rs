@@ -355,6 +355,8 @@ impl Writer {
             return Err(Error::Unsupported(format!("steps of change {number}: it is prepared")));
         }
         open.check()?;
+        // Also where it panics.
+        open.has_failed = true;
         let done = self.step_of(open, next, rows, budgets);
         open.has_failed = done.is_err();
         done

@@ -12,7 +12,7 @@ use arrow_flight::{
 };
 use datafusion::physical_plan::execute_stream;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use subtle::ConstantTimeEq;
@@ -140,15 +140,31 @@ impl Service {
                     () = sender.closed() => return,
                     next = data.next() => next,
                 };
-                let Some(next) = next else { return };
-                let next = next.map_err(|error| failed(&error));
-                if sender.send(next).await.is_err() {
+                let next = next.map(|next| next.map_err(|error| failed(&error)));
+                let is_end = next.is_none();
+                if sender.send(next).await.is_err() || is_end {
                     return;
                 }
             }
         });
-        Ok(ReceiverStream::new(receiver).boxed())
+        Ok(to_the_end(ReceiverStream::new(receiver)).boxed())
     }
+}
+
+/// What comes through a channel, up to `None`. A channel that ends without it, since a defect has
+/// ended who sends, is an error: rows are missing.
+fn to_the_end<T>(
+    receiver: ReceiverStream<Option<Result<T, Status>>>,
+) -> impl Stream<Item = Result<T, Status>> {
+    stream::unfold(Some(receiver), |receiver| async move {
+        let mut receiver = receiver?;
+        match receiver.next().await {
+            Some(Some(Ok(next))) => Some((Ok(next), Some(receiver))),
+            Some(Some(Err(error))) => Some((Err(error), None)),
+            Some(None) => None,
+            None => Some((Err(Status::internal("a scan broke off in the middle")), None)),
+        }
+    })
 }
 
 /// What an error of a stream says.
@@ -376,5 +392,30 @@ impl FlightService for Service {
         _request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
         not_here("an exchange")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn rows_without_an_end_are_an_error() {
+        for (sent, expected) in [
+            (vec![Some(Ok(1)), Some(Ok(2)), None], vec![Some(1), Some(2)]),
+            (vec![Some(Ok(1))], vec![Some(1), None]),
+            (vec![Some(Ok(1)), Some(Err(Status::aborted("")))], vec![Some(1), None]),
+            (vec![None], vec![]),
+            (vec![], vec![None]),
+        ] {
+            let (sender, receiver) = channel(QUEUE);
+            for next in sent {
+                sender.send(next).await.unwrap();
+            }
+            drop(sender);
+            let got =
+                to_the_end(ReceiverStream::new(receiver)).map(Result::ok).collect::<Vec<_>>().await;
+            assert_eq!(got, expected);
+        }
     }
 }
