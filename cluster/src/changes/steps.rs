@@ -675,6 +675,8 @@ impl Transaction {
             let all = all.map(|batches| (!batches.is_empty()).then_some(batches)).collect();
             changed.add(&self.cluster, self.put(step, schema, all)?, &known.cut)
         };
+        // One statement updates no row twice.
+        let is_one = matches!(step, Step::Rows { or, behind, .. } if updates(or, behind));
         let (mut count, mut bytes) = (0, 0);
         for batch in rows {
             // Rows of a table hold the memory of all their segment, as long as they wait.
@@ -692,7 +694,7 @@ impl Transaction {
             }
             count += batch.num_rows();
             bytes += get_record_batch_memory_size(&batch);
-            if count >= ROWS_AT_ONCE || bytes >= BYTES_AT_ONCE {
+            if !is_one && (count >= ROWS_AT_ONCE || bytes >= BYTES_AT_ONCE) {
                 send(&mut waiting, &mut changed)?;
                 (count, bytes) = (0, 0);
             }
@@ -708,6 +710,14 @@ impl Transaction {
         }
         Ok(changed)
     }
+}
+
+/// Whether an INSERT updates rows that are there.
+fn updates(or: &str, behind: &str) -> bool {
+    [or, behind]
+        .into_iter()
+        .flat_map(words)
+        .any(|word| ["replace", "update"].iter().any(|one| word.text.eq_ignore_ascii_case(one)))
 }
 
 /// The columns that an INSERT gives values for.

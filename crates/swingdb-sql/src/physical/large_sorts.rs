@@ -2,8 +2,8 @@
 //!
 //! The texts of a batch of a table lie in the memory of a whole segment ([`own_texts`]). A sort
 //! counts that memory for each batch that it holds, so it spills, or fails, long before its rows
-//! fill its memory. Where rows are expected to take a part of `memory_limit`, each batch gets a copy
-//! of its texts before it is sorted.
+//! fill its memory. Where rows are expected to take a part of `memory_limit`, each batch gets a
+//! copy of its texts before it is sorted.
 //!
 //! [`own_texts`]: swingdb_common::own_texts
 
