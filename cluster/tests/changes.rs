@@ -184,6 +184,23 @@ fn changes_of_one_number_are_told_apart() {
 }
 
 #[test]
+fn a_database_does_not_go_on_with_a_change_of_another() {
+    with_room(|| {
+        let mut nodes = nodes(1);
+        ByHand::committed(1, &nodes, |_| "CREATE TABLE t AS SELECT 1 AS k".to_string());
+        let by_hand = ByHand::prepared(2, &nodes, |_| "CREATE TABLE u (k INTEGER)".to_string());
+        assert_eq!(nodes[0].steps(), 1);
+        nodes[0].restart();
+        assert!(by_hand.standing(&nodes[0]).is_prepared);
+        nodes[0].restart_without_databases();
+        let standing = by_hand.standing(&nodes[0]);
+        assert!(standing.last == 0 && standing.open.is_none(), "{standing:?}");
+        assert_eq!(nodes[0].steps(), 0);
+        assert!(by_hand.order(&nodes[0], "commit").is_err());
+    });
+}
+
+#[test]
 fn of_changes_at_the_same_time_each_is_whole_or_fails() {
     with_room(|| {
         let nodes = nodes(3);

@@ -289,6 +289,10 @@ impl Writer {
             self.database.share()?;
             return self.forget();
         }
+        if !follows(&begin, catalog::change(&connection)?) {
+            // Of a database that is gone: another has its name.
+            return self.forget();
+        }
         connection.begin()?;
         let mut open = Open::of(begin, connection);
         while self.log.join(format!("{}.json", open.steps)).exists() {
@@ -332,7 +336,7 @@ impl Writer {
         }
         let connection = self.database.connect();
         let last = catalog::change(&connection)?;
-        if last + 1 != begin.number && !(begin.joins && last < begin.number) {
+        if !follows(begin, last) {
             return Err(Error::Unsupported(format!(
                 "change {} of database {}, whose last change is {last}",
                 begin.number, self.name
@@ -569,6 +573,11 @@ fn stepped(result: QueryResult) -> Result<Stepped> {
     }
     let returned = Some(Bytes(writer.into_inner()?));
     Ok(Stepped { rows: changed.unwrap_or(count), returned })
+}
+
+/// Whether a change is the next one of a database whose last change has this number.
+fn follows(begin: &Begin, last: u64) -> bool {
+    last + 1 == begin.number || begin.joins && last < begin.number
 }
 
 fn note(connection: &Connection, begin: &Begin) -> Result<()> {
