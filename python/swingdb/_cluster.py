@@ -158,8 +158,10 @@ class _Pieces:
 
     closed = False
 
-    def __init__(self, pipe: _Pipe) -> None:
+    def __init__(self, pipe: _Pipe, lock: threading.RLock) -> None:
         self._pipe = pipe
+        #: Who has it reads the pipe: another thread's statement takes the rest of this result.
+        self._lock = lock
         self._rest = b""
         self._failed: dict[str, Any] | None = None
         self.is_whole = False
@@ -177,17 +179,18 @@ class _Pieces:
 
     def read(self, size: int = -1) -> bytes:
         """As a file does."""
-        parts, got = [self._rest], len(self._rest)
-        while size < 0 or got < size:
-            piece = self._next()
-            if not piece:
-                break
-            parts.append(piece)
-            got += len(piece)
-        everything = b"".join(parts)
-        size = len(everything) if size < 0 else size
-        self._rest = everything[size:]
-        return everything[:size]
+        with self._lock:
+            parts, got = [self._rest], len(self._rest)
+            while size < 0 or got < size:
+                piece = self._next()
+                if not piece:
+                    break
+                parts.append(piece)
+                got += len(piece)
+            everything = b"".join(parts)
+            size = len(everything) if size < 0 else size
+            self._rest = everything[size:]
+            return everything[:size]
 
     def take_all(self) -> None:
         """Reads what is left, so that the next statement can follow."""
@@ -352,7 +355,7 @@ class Cluster(Local):
             answer = self._ask(request, more)
             if answer != "rows":
                 return ClusterResult(None, answer["changed"], self._values)
-            pieces = _Pieces(self._pipe)
+            pieces = _Pieces(self._pipe, self._lock)
             self._last = pieces
             return ClusterResult(arrow.ipc.open_stream(pieces), None, self._values)
 

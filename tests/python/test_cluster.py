@@ -6,6 +6,7 @@ import datetime
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,6 +139,24 @@ def test_a_result_that_is_not_read_to_its_end_is_in_nobodys_way(session: swingdb
     first = next(iter(half))
     assert session.query("SELECT count(*) FROM t").fetchone() == (10_000,)
     assert len(first) + sum(len(batch) for batch in half) == 10_000
+
+
+@needs_programs
+def test_threads_share_a_session(session: swingdb.Cluster) -> None:
+    session.query(f"CREATE TABLE t AS {ROWS}", cut="hash:k")
+    counts: list[int] = []
+
+    def read() -> None:
+        for _ in range(20):
+            rows = session.query("SELECT * FROM t, t AS u(a, b) WHERE a < 9")
+            counts.append(sum(len(batch) for batch in rows))
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts == [80_000] * 60
 
 
 @needs_programs
