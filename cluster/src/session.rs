@@ -130,6 +130,16 @@ impl State {
         }
     }
 
+    /// Whether a view, a macro or a type has a name.
+    pub(crate) fn defines(&self, name: &str) -> bool {
+        let definitions = self.holds.first().map(|kept| &kept.contents.definitions);
+        let mut drops = definitions.into_iter().flatten().filter_map(|one| dropping(one));
+        drops.any(|drop| {
+            let last = words(&drop).last().as_ref().and_then(name_of);
+            last.is_some_and(|last| is_same(&last, name))
+        })
+    }
+
     /// The table of a name, as it is written where it was made.
     pub(crate) fn table(&self, name: &str) -> Option<(&String, &Known)> {
         let alike = || self.tables.iter().find(|(table, _)| is_same(table, name));

@@ -349,6 +349,12 @@ fn definitions_are_listed_as_on_one_machine() {
         listings.iter().for_each(|sql| both.same(sql));
         both.run("ROLLBACK");
         listings.iter().for_each(|sql| both.same(sql));
+        // These have rows, whatever they and their columns are called.
+        both.run("INSERT INTO t (k, s) VALUES (1, 'a')");
+        both.run("CREATE VIEW pg_v AS SELECT k AS pg_k, s FROM t");
+        both.run("CREATE MACRO rows_of() AS TABLE SELECT k FROM t");
+        both.same("SELECT pg_k FROM pg_v");
+        both.same("SELECT k AS pg_k FROM rows_of()");
     });
 }
 
