@@ -161,15 +161,17 @@ fn answer(
     parameters: Option<Vec<u8>>,
 ) -> Result<Option<Rows>> {
     let closed = || Error::Unsupported("a request before the session is open".to_string());
+    if let Request::Resize { nodes } = &request {
+        let session = session.as_mut().ok_or_else(closed)?;
+        let resized = session.cluster().resize(nodes)?;
+        session.move_to(resized)?;
+        return Ok(None);
+    }
     let open = session.as_ref().ok_or_else(closed);
     match request {
         Request::Open { nodes, token, tls_ca } => {
             let options = Options { token, tls_ca, ..Options::default() };
             *session = Some(Cluster::connect(&nodes, options)?.session()?);
-        }
-        Request::Resize { nodes } => {
-            let resized = open?.cluster().resize(&nodes)?.session()?;
-            *session = Some(resized);
         }
         Request::Query { sql, cut, .. } => {
             let values = parameters.map(|bytes| values_of(&bytes)).transpose()?.unwrap_or_default();
@@ -177,7 +179,7 @@ fn answer(
             return open?.execute_with(&sql, &values, &cut).map(Some);
         }
         Request::Refresh => open?.refresh()?,
-        Request::Epochs => _ = open?,
+        Request::Epochs | Request::Resize { .. } => _ = open?,
         Request::Recover => open?.cluster().recover()?,
     }
     Ok(None)

@@ -187,6 +187,16 @@ impl Session {
         self.move_on()
     }
 
+    /// Moves to the nodes that the rows have moved to, by [`Cluster::resize`]. Settings and temporary
+    /// tables stay.
+    pub fn move_to(&mut self, cluster: Cluster) -> Result<()> {
+        let to = cluster.clone();
+        let copies = cluster.wait(async move { to.hold().await })?;
+        self.leave_block(Block::None)?;
+        self.cluster = cluster;
+        self.see(copies)
+    }
+
     /// As [`refresh`](Self::refresh), also inside of a transaction.
     pub(crate) fn move_on(&self) -> Result<()> {
         let cluster = self.cluster.clone();

@@ -204,12 +204,17 @@ def test_errors_are_exceptions_of_their_kind(nodes: list[Node], session: swingdb
 @needs_programs
 def test_nodes_come_and_go(nodes: list[Node], session: swingdb.Cluster, tmp_path: Path) -> None:
     session.query(f"CREATE TABLE t AS {ROWS}", cut="hash:k")
+    session.query("SET timezone = 'Asia/Tokyo'")
+    session.query("CREATE TEMP TABLE own AS SELECT 7 AS a")
     third = Node(tmp_path / "c")
     try:
         places = [f"{node.address}/shard" for node in [*nodes, third]]
         session.resize(places)
         assert session.query("SELECT count(*), max(s) FROM t").fetchone() == (10_000, "row 9999")
         assert session.nodes == places
+        # What the session has set, and its own tables, stay.
+        shown = session.query("SELECT current_setting('timezone'), a FROM own").fetchall()
+        assert shown == [("Asia/Tokyo", 7)]
         with pytest.raises(swingdb.ClusterError, match="number 1 of 3"):
             opened(nodes)
     finally:
