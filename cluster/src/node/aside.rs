@@ -105,7 +105,7 @@ where
             match (&mut work.0).await {
                 Ok((parts, body)) => {
                     threads.spawn(hand_over(body, sender, panics));
-                    Ok(Response::from_parts(parts, Body::new(Queue(receiver))))
+                    Ok(Response::from_parts(parts, Body::new(Queue::new(receiver))))
                 }
                 Err(panic) => Ok(Status::internal(panic.to_string()).into_http()),
             }
@@ -171,7 +171,16 @@ async fn hand_over(body: Body, queue: Sender<Option<Framed>>, panics: u64) {
 }
 
 /// The frames of an answer as the network takes them. Only behind `None` they are whole.
-struct Queue(Receiver<Option<Framed>>);
+struct Queue {
+    frames: Receiver<Option<Framed>>,
+    is_whole: bool,
+}
+
+impl Queue {
+    fn new(frames: Receiver<Option<Framed>>) -> Self {
+        Self { frames, is_whole: false }
+    }
+}
 
 impl HttpBody for Queue {
     type Data = Bytes;
@@ -181,10 +190,13 @@ impl HttpBody for Queue {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Poll::Ready(match ready!(self.0.poll_recv(cx)) {
-            Some(next) => next,
-            None => Some(Err(Status::internal("an answer broke off in the middle"))),
-        })
+        if self.is_whole {
+            return Poll::Ready(None);
+        }
+        let next = ready!(self.frames.poll_recv(cx));
+        self.is_whole = next.as_ref().is_none_or(Option::is_none);
+        let broken = || Some(Err(Status::internal("an answer broke off in the middle")));
+        Poll::Ready(next.unwrap_or_else(broken))
     }
 }
 
@@ -214,7 +226,7 @@ mod tests {
                 sender.send(None).await.unwrap();
             }
             drop(sender);
-            assert_eq!(frames(Queue(receiver)).await, expected);
+            assert_eq!(frames(Queue::new(receiver)).await, expected);
         }
     }
 
