@@ -187,8 +187,8 @@ impl Session {
         self.move_on()
     }
 
-    /// Moves to the nodes that the rows have moved to, by [`Cluster::resize`]. Settings and temporary
-    /// tables stay.
+    /// Moves to the nodes that the rows have moved to, by [`Cluster::resize`]. Settings and
+    /// temporary tables stay.
     pub fn move_to(&mut self, cluster: Cluster) -> Result<()> {
         let to = cluster.clone();
         let copies = cluster.wait(async move { to.hold().await })?;
