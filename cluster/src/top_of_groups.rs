@@ -43,7 +43,8 @@ pub(crate) fn to_bytes(
         let SortOptions { descending, nulls_first } = key.options;
         Ok((written(&key.expr)?, descending, nulls_first))
     });
-    let said = Said { groups, order: order.collect::<Result<Vec<_>>>()?, fetch: top.fetch() };
+    let said =
+        Said { groups, order: order.collect::<Result<Vec<_>>>()?, fetch: top.rows_of_group() };
     serde_json::to_vec(&said).map_err(|error| DataFusionError::External(error.into()))
 }
 

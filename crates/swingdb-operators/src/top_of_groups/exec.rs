@@ -67,8 +67,8 @@ impl TopOfGroupsExec {
         &self.order
     }
 
-    /// How many of each group are asked for.
-    pub fn fetch(&self) -> usize {
+    /// How many rows of each group are asked for.
+    pub fn rows_of_group(&self) -> usize {
         self.fetch
     }
 }
