@@ -183,7 +183,6 @@ fn rows_of_several_nodes_are_not_paired_by_their_order() {
             "SELECT * FROM (VALUES (1)) AS a(x) POSITIONAL JOIN r POSITIONAL JOIN v",
             "SELECT max(w) FROM p",
             "SELECT * FROM f()",
-            "SELECT 1 WHERE 3 IN (SELECT w FROM p)",
             "EXPLAIN SELECT * FROM p",
             "INSERT INTO t SELECT w, w FROM p",
             "CREATE TABLE x AS SELECT * FROM f()",
