@@ -147,16 +147,15 @@ def test_threads_share_a_session(session: swingdb.Cluster) -> None:
     counts: list[int] = []
 
     def read() -> None:
-        for _ in range(20):
-            rows = session.query("SELECT * FROM t, t AS u(a, b) WHERE a < 9")
-            counts.append(sum(len(batch) for batch in rows))
+        for _ in range(10):
+            counts.append(sum(len(batch) for batch in session.query("SELECT * FROM t")))
 
     threads = [threading.Thread(target=read) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert counts == [80_000] * 60
+    assert counts == [10_000] * 30
 
 
 @needs_programs
