@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// Drops the open transaction, if there is one, and reads the state before it again.
-    fn leave_block(&self, next: Block) -> Result<()> {
+    pub(crate) fn leave_block(&self, next: Block) -> Result<()> {
         let left = std::mem::replace(&mut *self.block.lock(), next);
         let Block::Open { transaction, before } = left else { return Ok(()) };
         transaction.abort();

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `tables` | for each table that was cut: its name and its [`Cut`] as JSON |
 //! | `member` | what this node is in the cluster ([`Member`]); none: not known yet |
-//! | `changes` | for each change of the whole cluster that this node has committed: its number |
+//! | `changes` | for each change of the cluster that this node has committed: number, coordinator |
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,8 @@ use crate::error::{Error, Result};
 /// Statements that make the tables of schema `swingdb_cluster`.
 pub const MADE_BY: &str = "CREATE SCHEMA IF NOT EXISTS swingdb_cluster;
     CREATE TABLE IF NOT EXISTS swingdb_cluster.tables (name VARCHAR PRIMARY KEY, cut VARCHAR);
-    CREATE TABLE IF NOT EXISTS swingdb_cluster.changes (number UBIGINT PRIMARY KEY);
+    CREATE TABLE IF NOT EXISTS swingdb_cluster.changes (number UBIGINT PRIMARY KEY, \
+     coordinator VARCHAR);
     CREATE TABLE IF NOT EXISTS swingdb_cluster.member (shards UBIGINT, copies UBIGINT, \
      shard UBIGINT, copy UBIGINT)";
 
@@ -124,13 +125,13 @@ pub fn member(connection: &Connection) -> Result<Option<Member>> {
     Ok(Some(Member { shards, copies, shard, copy }))
 }
 
-/// Whether a state shows a change.
-pub fn has_change(connection: &Connection, number: u64) -> Result<bool> {
+/// Who has begun the change of a number that a state shows; `None`: it shows none.
+pub fn coordinator_of(connection: &Connection, number: u64) -> Result<Option<String>> {
     if !knows(connection, "changes")? {
-        return Ok(false);
+        return Ok(None);
     }
-    let sql = format!("SELECT 1 FROM {SCHEMA}.changes WHERE number = {number}");
-    Ok(rows(connection, &sql)?.iter().any(|batch| batch.num_rows() > 0))
+    let sql = format!("SELECT coordinator FROM {SCHEMA}.changes WHERE number = {number}");
+    Ok(texts(&rows(connection, &sql)?, 0)?.pop())
 }
 
 /// The statements that define views, macros and types; and all statements that make what there is,

@@ -26,6 +26,7 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use swingdb_common::own_texts::with_own_texts;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tonic::body::Body;
@@ -427,13 +428,23 @@ impl Client {
     ) -> Result<A> {
         let said = serde_json::to_vec(question).map_err(|error| bad(node, &error))?;
         let descriptor = FlightDescriptor::new_cmd(said);
+        // Rows that cannot be written end the stream, which the node takes for all.
+        let unsent = Arc::new(Mutex::new(None));
+        let noted = Arc::clone(&unsent);
+        let own =
+            batches.into_iter().map(|batch| with_own_texts(&batch).map_err(FlightError::from));
         let rows = FlightDataEncoderBuilder::new()
             .with_dictionary_handling(DictionaryHandling::Resend)
             .with_schema(schema)
             .with_flight_descriptor(Some(descriptor))
-            .build(stream::iter(batches.into_iter().map(Ok)))
-            .filter_map(|data| std::future::ready(data.ok()));
+            .build(stream::iter(own))
+            .filter_map(move |data| {
+                std::future::ready(data.map_err(|error| *noted.lock() = Some(error)).ok())
+            });
         let answer = self.flight(node).await?.do_put(rows).await;
+        if let Some(error) = unsent.lock().take() {
+            return Err(Error::Unsupported(format!("rows that cannot be sent: {error}")));
+        }
         let mut stream = answer.map_err(|status| self.failed(node, &status))?.into_inner();
         let first = stream.message().await.map_err(|status| self.failed(node, &status))?;
         let first = first.ok_or_else(|| lost(node, "the stream ended".to_string()))?;

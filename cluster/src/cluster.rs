@@ -310,7 +310,8 @@ impl Cluster {
             let behind = some.iter().filter(|kept| kept.held.change < newest);
             let told = join_all(behind.map(|kept| {
                 let Place { node, database } = &self.places()[kept.place];
-                let which = Which { database: database.clone(), number: newest };
+                let (database, by) = (database.clone(), String::new());
+                let which = Which { database, number: newest, by };
                 async move { self.inner.client.act::<_, ()>(node, "commit", &which).await }
             }));
             has_moved |= told.await.iter().any(Result::is_ok);

@@ -41,6 +41,7 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
 };
 use datafusion_distributed::{BroadcastExec, NetworkBoundary, NetworkBroadcastExec};
+use swingdb_operators::top_of_groups::TopOfGroupsExec;
 
 use crate::cut::Cut;
 use crate::local_shuffle::LocalShuffle;
@@ -193,6 +194,7 @@ fn above(plan: &Plan, below: &Kept) -> Option<Kept> {
         return if groups.is_single() { below.mapped(columns) } else { None };
     }
     let is_same = plan.is::<SortExec>()
+        || plan.is::<TopOfGroupsExec>()
         || plan.is::<LocalLimitExec>()
         || plan.is::<CooperativeExec>()
         || plan.is::<RepartitionExec>()

@@ -204,6 +204,15 @@ fn by_hash(keys: &ArrayRef, nodes: usize) -> Result<Vec<usize>> {
     Ok(rows.iter().map(|row| (hash(row.as_ref()) % nodes as u64) as usize).collect())
 }
 
+/// Whether bounds are in the order in which rows are looked for between them.
+pub(crate) fn is_ascending(bounds: &[ScalarValue]) -> Result<bool> {
+    let Some(first) = bounds.first() else { return Ok(true) };
+    let bounds = canonical(&ScalarValue::iter_to_array(bounds.iter().cloned())?)?;
+    let converter = RowConverter::new(vec![SortField::new(first.data_type())])?;
+    let rows = converter.convert_columns(&[bounds])?;
+    Ok((1..rows.num_rows()).all(|nth| rows.row(nth - 1) <= rows.row(nth)))
+}
+
 /// NULLs are behind all values, as in ORDER BY.
 fn by_range(keys: &ArrayRef, bounds: &[ScalarValue]) -> Result<Vec<usize>> {
     if bounds.is_empty() {
@@ -298,6 +307,20 @@ mod tests {
                 let places = nodes_of(&cut, &keys, &bounds, nodes).unwrap();
                 assert_eq!((places[0], places[2]), (places[1], places[3]), "{cut:?} {nodes}");
             }
+        }
+    }
+
+    #[test]
+    fn bounds_ascend() {
+        let of = |all: &[f64]| all.iter().map(|one| ScalarValue::from(*one)).collect::<Vec<_>>();
+        for (bounds, is) in [
+            (&[][..], true),
+            (&[1.0], true),
+            (&[-1.0, 0.0, -0.0, f64::NAN], true),
+            (&[f64::NAN, 1.0], false),
+            (&[1.0, 2.0, 1.5], false),
+        ] {
+            assert_eq!(is_ascending(&of(bounds)).unwrap(), is, "{bounds:?}");
         }
     }
 

@@ -3,6 +3,9 @@
 use datafusion::error::DataFusionError;
 use swingdb::Error as DatabaseError;
 
+/// How [`Error::Unsupported`] begins.
+const REFUSED: &str = "not supported on a cluster: ";
+
 /// The result of operations on a cluster.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -195,6 +198,19 @@ fn of_line(line: usize) -> String {
 /// Refuses what a cluster does not do.
 pub(crate) fn refused<T>(what: impl Into<String>) -> Result<T> {
     Err(Error::Unsupported(what.into()))
+}
+
+/// Refuses a join by the order of rows.
+pub(crate) fn in_any_order(table: &str) -> Error {
+    Error::Unsupported(format!(
+        "POSITIONAL JOIN with {table}, whose rows have no order over several nodes"
+    ))
+}
+
+/// A refusal of the planner's, which comes back as a text.
+pub(crate) fn refusal_in(text: &str) -> Option<Error> {
+    let (_, what) = text.split_once(REFUSED)?;
+    Some(Error::Unsupported(what.to_string()))
 }
 
 impl From<Error> for DataFusionError {

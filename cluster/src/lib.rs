@@ -8,6 +8,7 @@
 //! | [`error`] | what goes wrong, with the node that is to blame |
 //! | `names` | names in SQL texts |
 //! | [`cut`] | how rows are dealt out to nodes |
+//! | `bounds` | bounds of range cuts, as they are kept |
 //! | [`prune`] | which nodes a condition leaves out |
 //! | `reduce` | keys of joins that are asked for before a plan is sent |
 //! | [`wire`] | messages between coordinator and nodes |
@@ -19,6 +20,7 @@
 //! | [`scan`] | tables and their shards in plans |
 //! | [`colocate`], [`local_shuffle`] | work that stays where its rows are |
 //! | [`functions`] | functions of plans that carry something besides their names |
+//! | `top_of_groups` | an operator of the database's, as bytes |
 //! | [`planner`] | which parts of a plan run where |
 //! | [`node`] | the server |
 //! | [`changes`] | changes of all nodes or none |
@@ -32,6 +34,7 @@
 
 pub(crate) mod blame;
 pub(crate) mod block;
+pub(crate) mod bounds;
 pub mod catalog;
 pub mod changes;
 pub mod client;
@@ -53,6 +56,7 @@ pub mod serve;
 pub mod session;
 pub mod settings;
 pub(crate) mod subqueries;
+pub(crate) mod top_of_groups;
 pub mod wire;
 
 pub use cluster::{Cluster, Options};

@@ -60,11 +60,12 @@ impl Listing {
     }
 }
 
-/// Whether a statement lists definitions, and reads no table of the cluster.
+/// Whether a statement lists definitions, and reads no table or view of the cluster.
 pub(crate) fn is_listing(sql: &str, state: &State) -> bool {
     let all = words(sql).collect::<Vec<_>>();
     let word = |nth: usize| all.get(nth).map_or("", |word| word.text).to_lowercase();
-    let is_table = |name: &str| state.table(name).is_some();
+    // A view has rows of tables. One with a column like `pg_x` lists nothing.
+    let has_rows = |name: &str| state.table(name).is_some() || state.defines(name);
     match word(0).as_str() {
         "describe" | "desc" => all.get(1).and_then(name_of).is_some(),
         "show" => SHOWN.contains(&word(1).as_str()),
@@ -74,7 +75,7 @@ pub(crate) fn is_listing(sql: &str, state: &State) -> bool {
             let lists = |name: &String| {
                 name.to_lowercase().starts_with("pg_") || LISTINGS.iter().any(|l| is_same(l, name))
             };
-            names().any(|name| lists(&name)) && !names().any(|name| is_table(&name))
+            names().any(|name| lists(&name)) && !names().any(|name| has_rows(&name))
         }
         _ => false,
     }

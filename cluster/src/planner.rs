@@ -46,12 +46,15 @@ use datafusion_proto::bytes::{
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
 use futures::future::BoxFuture;
 use parking_lot::RwLock;
+use swingdb_sql::bind::positional::pairs_rows;
 use swingdb_sql::engine::{builder_of, default_memory_limit};
 use url::Url;
 use uuid::Uuid;
 
 use crate::client::{Client, url_of};
 use crate::colocate::{colocate, in_place};
+use crate::cut::Cut;
+use crate::error::in_any_order;
 use crate::functions::{self, ByName, Carried};
 use crate::node::worker::ScanCodec;
 use crate::reduce;
@@ -60,9 +63,18 @@ use crate::settings::SessionSettings;
 use crate::subqueries;
 use crate::wire::{Budget, TOKEN_HEADER};
 
-/// Rules that place operators which work within one process only, or that only serve it.
-const WITHIN_ONE_PROCESS: [&str; 5] =
-    ["SharedJoins", "InOrder", "WholeGroups", "ShareRows", "InSlices"];
+/// Rules that place operators which work within one process only, that only serve it, or that no
+/// node can read. A rule that is missing here keeps plans at the coordinator.
+const WITHIN_ONE_PROCESS: [&str; 7] = [
+    "SharedJoins",
+    "InOrder",
+    "WholeGroups",
+    "ShareRows",
+    "InSlices",
+    // They go by the memory of the coordinator.
+    "GraceJoins",
+    "LargeSorts",
+];
 
 /// The nodes that a session reads: for each shard, the one whose copy it has chosen.
 #[derive(Clone, Debug, Default)]
@@ -317,6 +329,7 @@ impl ClusterPlanner {
         shown: Option<&'a mut Shown>,
     ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
         Box::pin(async move {
+            check_positions(plan)?;
             if !can_have_stages(plan)? {
                 return self.own.create_physical_plan(plan, session).await;
             }
@@ -396,6 +409,33 @@ impl ClusterPlanner {
             true => Ok(plan.clone()),
             false => subqueries::replaced(plan, &values),
         }
+    }
+}
+
+/// Refuses joins by the order of rows which several nodes have, wherever they were written: in a
+/// view or a macro, too.
+fn check_positions(plan: &LogicalPlan) -> Result<()> {
+    let mut table = None;
+    plan.apply_with_subqueries(|node| {
+        let LogicalPlan::Join(join) = node else { return Ok(TreeNodeRecursion::Continue) };
+        if !pairs_rows(join) {
+            return Ok(TreeNodeRecursion::Continue);
+        }
+        node.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node
+                && let Ok(provider) = source_as_provider(&scan.source)
+                && let Some(sharded) = provider.downcast_ref::<ShardedTable>()
+                && sharded.placing.cut != Cut::Replicated
+                && sharded.placing.nodes > 1
+            {
+                table = Some(sharded.name.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    match table {
+        Some(table) => Err(in_any_order(&table).into()),
+        None => Ok(()),
     }
 }
 
@@ -578,4 +618,18 @@ fn has_known_window(
         let known = base.window_functions().get(function.fun().name());
         known.is_some_and(|known| known == function.fun())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_are_left_out_are_there() {
+        let base = swingdb_sql::engine::base_state().unwrap();
+        let rules = base.physical_optimizers();
+        for name in WITHIN_ONE_PROCESS {
+            assert!(rules.iter().any(|rule| rule.name() == name), "{name}");
+        }
+    }
 }

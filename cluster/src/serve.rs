@@ -21,6 +21,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use serde::{Deserialize, Serialize};
 use swingdb::{ScalarValue, Value};
+use swingdb_common::own_texts::with_own_texts;
 
 use crate::cut::Cut;
 use crate::error::{Error, Result, class_of};
@@ -160,15 +161,17 @@ fn answer(
     parameters: Option<Vec<u8>>,
 ) -> Result<Option<Rows>> {
     let closed = || Error::Unsupported("a request before the session is open".to_string());
+    if let Request::Resize { nodes } = &request {
+        let session = session.as_mut().ok_or_else(closed)?;
+        let resized = session.cluster().resize(nodes)?;
+        session.move_to(resized)?;
+        return Ok(None);
+    }
     let open = session.as_ref().ok_or_else(closed);
     match request {
         Request::Open { nodes, token, tls_ca } => {
             let options = Options { token, tls_ca, ..Options::default() };
             *session = Some(Cluster::connect(&nodes, options)?.session()?);
-        }
-        Request::Resize { nodes } => {
-            let resized = open?.cluster().resize(&nodes)?.session()?;
-            *session = Some(resized);
         }
         Request::Query { sql, cut, .. } => {
             let values = parameters.map(|bytes| values_of(&bytes)).transpose()?.unwrap_or_default();
@@ -176,7 +179,7 @@ fn answer(
             return open?.execute_with(&sql, &values, &cut).map(Some);
         }
         Request::Refresh => open?.refresh()?,
-        Request::Epochs => _ = open?,
+        Request::Epochs | Request::Resize { .. } => _ = open?,
         Request::Recover => open?.cluster().recover()?,
     }
     Ok(None)
@@ -263,5 +266,5 @@ impl<W: Write> Pipe<W> {
 }
 
 fn write(writer: &mut StreamWriter<Vec<u8>>, batch: &RecordBatch) -> Result<()> {
-    Ok(writer.write(batch)?)
+    Ok(writer.write(&with_own_texts(batch)?)?)
 }

@@ -27,7 +27,7 @@ use crate::changes::steps::Changed;
 use crate::client::{Kept, Told, ToldTable, lost, url_of};
 use crate::cluster::Cluster;
 use crate::cut::Cut;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_any_order, refusal_in, refused};
 use crate::listings::{Listing, is_listing};
 use crate::names::{is_same, name_of, quoted};
 use crate::planner::{Nodes, budget, carry_settings, configure};
@@ -106,7 +106,8 @@ impl State {
         }
     }
 
-    /// Refuses a join that goes by the order of rows, which several nodes do not have together.
+    /// Refuses a join that goes by the order of rows, which several nodes do not have together. The
+    /// planner does so too where a view hides the tables.
     fn check_order(&self, sql: &str) -> Result<()> {
         let all = words(sql).collect::<Vec<_>>();
         let is = |word: &Piece<'_>, text: &str| word.text.eq_ignore_ascii_case(text);
@@ -116,13 +117,27 @@ impl State {
             return Ok(());
         }
         let known = |name: String| self.table(&name).map(|(table, known)| (table, &known.cut));
-        let cut = all.iter().filter_map(name_of).filter_map(known);
-        match cut.into_iter().find(|(_, cut)| **cut != Cut::Replicated) {
-            Some((table, _)) => Err(Error::Unsupported(format!(
-                "POSITIONAL JOIN with {table}, whose rows have no order over several nodes"
-            ))),
+        let mut cut = all.iter().filter_map(name_of).filter_map(known);
+        if let Some((table, _)) = cut.find(|(_, cut)| **cut != Cut::Replicated) {
+            return Err(in_any_order(table));
+        }
+        // Of a view, nodes would be lent the rows in any order.
+        let at_nodes = ["update", "delete", "merge"];
+        let first = all.first().filter(|word| at_nodes.iter().any(|one| is(word, one)));
+        match first {
+            Some(first) => refused(format!("POSITIONAL JOIN in {}", first.text.to_uppercase())),
             None => Ok(()),
         }
+    }
+
+    /// Whether a view, a macro or a type has a name.
+    pub(crate) fn defines(&self, name: &str) -> bool {
+        let definitions = self.holds.first().map(|kept| &kept.contents.definitions);
+        let mut drops = definitions.into_iter().flatten().filter_map(|one| dropping(one));
+        drops.any(|drop| {
+            let last = words(&drop).last().as_ref().and_then(name_of);
+            last.is_some_and(|last| is_same(&last, name))
+        })
     }
 
     /// The table of a name, as it is written where it was made.
@@ -173,6 +188,16 @@ impl Session {
             return Err(transaction("a refresh inside of a transaction"));
         }
         self.move_on()
+    }
+
+    /// Moves to the nodes that the rows have moved to, by [`Cluster::resize`]. Settings and
+    /// temporary tables stay.
+    pub fn move_to(&mut self, cluster: Cluster) -> Result<()> {
+        let to = cluster.clone();
+        let copies = cluster.wait(async move { to.hold().await })?;
+        self.leave_block(Block::None)?;
+        self.cluster = cluster;
+        self.see(copies)
     }
 
     /// As [`refresh`](Self::refresh), also inside of a transaction.
@@ -364,14 +389,19 @@ impl Session {
                 values.push(value.clone());
                 continue;
             }
-            let rows = self.connection.query(&sql)?.collect()?;
-            let first = rows.iter().find(|batch| batch.num_rows() > 0);
-            let first = first.ok_or_else(|| Error::Unsupported(format!("the bound {bound}")))?;
-            let value = ScalarValue::try_from_array(first.column(0), 0)?;
+            let value = self.value(&sql)?;
             self.literals.lock().insert(sql, value.clone());
             values.push(value);
         }
         Ok(values)
+    }
+
+    /// The value that a query gives, which reads nothing of the cluster.
+    pub(crate) fn value(&self, sql: &str) -> Result<ScalarValue> {
+        let rows = self.connection.query(sql)?.collect()?;
+        let first = rows.iter().find(|batch| batch.num_rows() > 0);
+        let first = first.ok_or_else(|| Error::Unsupported(format!("no value of {sql}")))?;
+        Ok(ScalarValue::try_from_array(first.column(0), 0)?)
     }
 
     /// Its time zone.
@@ -580,6 +610,9 @@ fn diagnosed(cluster: &Cluster, state: &State, error: swingdb::Error) -> Error {
     let holds = state.holds.clone();
     let client = cluster.inner.client.clone();
     let message = error.to_string();
+    if let Some(refusal) = refusal_in(&message) {
+        return refusal;
+    }
     let said = message.clone();
     let checked = cluster.wait(async move {
         let pings = holds

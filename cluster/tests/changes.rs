@@ -146,6 +146,115 @@ fn ranges_and_what_would_misplace_rows() {
 }
 
 /// Two nodes with a table of ten rows, and a change that adds one row to each, up to prepared.
+/// Nodes drop the change of a coordinator that hangs, and the next one gets its number.
+#[test]
+fn changes_of_one_number_are_told_apart() {
+    with_room(|| {
+        let nodes = nodes(2);
+        let [first, next] = ["first", "next"].map(|by| ByHand::called(by, 1));
+        for node in &nodes {
+            first.begin(node, &nodes[0]);
+            first.step(node, "CREATE TABLE t AS SELECT 1 AS k");
+            first.order(node, "prepare").unwrap();
+        }
+        nodes.iter().for_each(|node| first.order(node, "abort").unwrap());
+        for node in &nodes {
+            next.begin(node, &nodes[0]);
+            next.step(node, "CREATE TABLE u AS SELECT 2 AS k");
+        }
+        // The first one goes on.
+        assert!(first.tried(&nodes[0], "INSERT INTO u VALUES (3)", None).is_err());
+        for kind in ["prepare", "commit"] {
+            assert!(first.order(&nodes[0], kind).is_err(), "{kind}");
+        }
+        nodes.iter().for_each(|node| first.order(node, "abort").unwrap());
+        nodes.iter().for_each(|node| next.order(node, "prepare").unwrap());
+        nodes.iter().for_each(|node| first.order(node, "abort").unwrap());
+        next.order(&nodes[0], "commit").unwrap();
+        // Its own change is gone, though one of its number is committed.
+        assert!(first.order(&nodes[0], "commit").is_err());
+        nodes.iter().for_each(|node| first.order(node, "abort").unwrap());
+        nodes.iter().for_each(|node| next.order(node, "commit").unwrap());
+        assert!(next.order(&nodes[0], "abort").is_err());
+        let session = cluster(&nodes).session().unwrap();
+        assert_eq!(session.change(), 1);
+        assert_eq!(asked(&session, "SELECT DISTINCT k FROM u"), [["2"]]);
+        assert!(session.query("SELECT * FROM t").is_err());
+    });
+}
+
+#[test]
+fn a_database_does_not_go_on_with_a_change_of_another() {
+    with_room(|| {
+        let mut nodes = nodes(1);
+        ByHand::committed(1, &nodes, |_| "CREATE TABLE t AS SELECT 1 AS k".to_string());
+        let by_hand = ByHand::prepared(2, &nodes, |_| "CREATE TABLE u (k INTEGER)".to_string());
+        assert_eq!(nodes[0].steps(), 1);
+        nodes[0].restart();
+        assert!(by_hand.standing(&nodes[0]).is_prepared);
+        nodes[0].restart_without_databases();
+        let standing = by_hand.standing(&nodes[0]);
+        assert!(standing.last == 0 && standing.open.is_none(), "{standing:?}");
+        assert_eq!(nodes[0].steps(), 0);
+        assert!(by_hand.order(&nodes[0], "commit").is_err());
+    });
+}
+
+#[test]
+fn of_changes_at_the_same_time_each_is_whole_or_fails() {
+    with_room(|| {
+        let nodes = nodes(3);
+        let cluster = cluster(&nodes);
+        cluster.session().unwrap().execute("CREATE TABLE t (k INTEGER)", &hash("k")).unwrap();
+        let writer = |nth: usize| {
+            let session = cluster.session().unwrap();
+            let rows = (0..40).map(|n| 10 * n + nth).filter(|first| {
+                let rows = (0..4).map(|more| format!("({})", first + 1000 * more));
+                let rows = rows.collect::<Vec<_>>().join(", ");
+                session.query(&format!("INSERT INTO t VALUES {rows}")).is_ok()
+            });
+            rows.collect::<Vec<_>>()
+        };
+        let done = std::thread::scope(|scope| {
+            let writers = (0..4).map(|nth| {
+                let thread = std::thread::Builder::new().stack_size(64 << 20);
+                thread.spawn_scoped(scope, move || writer(nth)).unwrap()
+            });
+            let writers = writers.collect::<Vec<_>>();
+            let done = writers.into_iter().flat_map(|writer| writer.join().unwrap());
+            done.collect::<Vec<_>>()
+        });
+        assert!(!done.is_empty());
+        let session = cluster.session().unwrap();
+        let rows = done.iter().flat_map(|first| (0..4).map(move |more| first + 1000 * more));
+        let mut rows = rows.map(|row| vec![row.to_string()]).collect::<Vec<_>>();
+        rows.sort();
+        assert_eq!(asked(&session, "SELECT k FROM t"), rows);
+        assert_eq!(session.query("DELETE FROM t").unwrap().rows_changed(), Some(rows.len() as u64));
+    });
+}
+
+#[test]
+fn a_change_of_which_a_step_has_failed_is_not_prepared() {
+    with_room(|| {
+        let nodes = nodes(1);
+        let by_hand = ByHand::new(1);
+        by_hand.begin(&nodes[0], &nodes[0]);
+        by_hand.step(&nodes[0], "CREATE TABLE t (k INTEGER PRIMARY KEY)");
+        by_hand.step(&nodes[0], "INSERT INTO t VALUES (1)");
+        assert!(by_hand.tried(&nodes[0], "INSERT INTO t VALUES (2), (1)", None).is_err());
+        assert!(by_hand.tried(&nodes[0], "INSERT INTO t VALUES (3)", None).is_err());
+        let refused = by_hand.order(&nodes[0], "prepare").unwrap_err().to_string();
+        assert!(refused.contains("a step has failed"), "{refused}");
+        assert!(by_hand.order(&nodes[0], "commit").is_err());
+        by_hand.order(&nodes[0], "abort").unwrap();
+        let session = cluster(&nodes).session().unwrap();
+        assert!(session.query("SELECT * FROM t").is_err());
+        session.query("CREATE TABLE t AS SELECT 1 AS k").unwrap();
+        assert_eq!(asked(&session, "SELECT * FROM t"), [["1"]]);
+    });
+}
+
 fn prepared() -> (Vec<Node>, Cluster, ByHand) {
     let nodes = nodes(2);
     let cluster = cluster(&nodes);

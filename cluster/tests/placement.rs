@@ -299,6 +299,92 @@ fn replicated_tables_are_read_where_they_are_needed() {
     });
 }
 
+#[test]
+fn bounds_mean_the_same_in_all_sessions() {
+    with_room(|| {
+        let nodes = nodes(2);
+        let cluster = cluster(&nodes);
+        let session = |zone: &str| {
+            let session = cluster.session().unwrap();
+            session.query(&format!("SET timezone = '{zone}'")).unwrap();
+            session.refresh().unwrap();
+            session
+        };
+        let first = session("Asia/Tokyo");
+        let rows = "CREATE TABLE z AS SELECT i, TIMESTAMPTZ '2023-12-31 12:00:00+00' \
+             + i * INTERVAL '1 hour' AS ts FROM generate_series(0, 11) AS q(i)";
+        first.execute(rows, &range("ts", &["'2024-01-01 00:00:00'"])).unwrap();
+        for zone in ["UTC", "Asia/Tokyo", "America/New_York"] {
+            let other = session(zone);
+            for hour in 0..12 {
+                let at = format!("TIMESTAMPTZ '2023-12-31 {}:00:00+00'", 12 + hour);
+                let query = format!("SELECT i FROM z WHERE ts = {at}");
+                assert_eq!(asked(&other, &query), [[hour.to_string()]], "{zone} {at}");
+                let plan = asked(&other, &format!("EXPLAIN {query}")).concat().join("\n");
+                assert!(plan.contains("1 of 2 nodes"), "{plan}");
+                let update = format!("UPDATE z SET i = i WHERE ts = {at}");
+                assert_eq!(other.query(&update).unwrap().rows_changed(), Some(1), "{zone} {at}");
+            }
+        }
+        // What is another value each time is computed once.
+        let sql = "CREATE TABLE r AS SELECT i AS k FROM generate_series(0, 99) AS q(i)";
+        first.execute(sql, &range("k", &["(random() * 100)::INTEGER"])).unwrap();
+        let other = session("UTC");
+        for key in 0..100 {
+            let query = format!("SELECT k FROM r WHERE k = {key}");
+            assert_eq!(asked(&other, &query), [[key.to_string()]]);
+        }
+    });
+}
+
+#[test]
+fn bounds_that_do_not_ascend_are_refused() {
+    with_room(|| {
+        let nodes = nodes(3);
+        let session = cluster(&nodes).session().unwrap();
+        for bounds in [["20", "10"], ["NULL", "10"], ["10", "CAST(NULL AS INTEGER)"]] {
+            let made = session.execute("CREATE TABLE t (k INTEGER)", &range("k", &bounds));
+            let message = made.err().unwrap().to_string();
+            assert!(message.contains("of its cut"), "{message}");
+        }
+        session.execute("CREATE TABLE t (k INTEGER)", &range("k", &["10", "10"])).unwrap();
+        assert_eq!(session.cut("t"), Some(range("k", &["10", "10"])));
+        let (sql, cut) =
+            ("CREATE TABLE d (d DATE)", range("d", &["DATE '2024-01-01'", "'2025-1-1'"]));
+        session.execute(sql, &cut).unwrap();
+        let kept = ["DATE '2024-01-01'", "CAST('2025-01-01' AS DATE)"];
+        assert_eq!(session.cut("d"), Some(range("d", &kept)));
+    });
+}
+
+#[test]
+fn operators_of_the_database_run_at_nodes_or_are_left_out() {
+    with_room(|| {
+        let both = Both::new(&[("a", hash("k"), ROWS), ("lies", Cut::AsItLies, ROWS)]);
+        for sql in [
+            "SELECT k, g FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY k DESC) AS r \
+             FROM a) WHERE r <= 2",
+            "SELECT k, g FROM lies QUALIFY rank() OVER (PARTITION BY g ORDER BY k % 9, s IS NULL) \
+             < 3",
+        ] {
+            both.same(sql);
+            let plan = both.plan(sql);
+            let has = |name: &str| plan.contains(name);
+            assert!(has("DistributedExec") && has("TopOfGroupsExec"), "{sql}\n{plan}");
+        }
+        both.stays("SELECT k, g FROM a QUALIFY row_number() OVER (PARTITION BY k ORDER BY g) <= 1");
+        // Where the coordinator has little memory.
+        both.session.query("SET memory_limit = '400KB'").unwrap();
+        for sql in [
+            "SELECT a.s, l.s AS t FROM a JOIN lies AS l ON a.g = l.g",
+            "SELECT s, k FROM lies ORDER BY s",
+        ] {
+            let plan = both.plan(sql);
+            assert!(plan.contains("DistributedExec"), "{sql}\n{plan}");
+        }
+    });
+}
+
 /// What runs at nodes, by EXPLAIN ANALYZE: there keys have been asked for.
 fn carried_out(session: &Session, sql: &str) -> String {
     asked(session, &format!("EXPLAIN ANALYZE {sql}")).concat().join("\n")

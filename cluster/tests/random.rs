@@ -94,7 +94,7 @@ impl Maker {
     fn query(&mut self) -> String {
         let (from, condition) = (self.from(), self.condition("a"));
         let (x, y) = (self.value("a"), self.value("a"));
-        match self.0.u8(..8) {
+        match self.0.u8(..12) {
             0 => format!("SELECT {x} AS x, {y} AS y FROM {from} WHERE {condition}"),
             1 => format!("SELECT DISTINCT {x} AS x FROM {from} WHERE {condition}"),
             2 => {
@@ -112,6 +112,30 @@ impl Maker {
             5 => {
                 format!("SELECT {x} AS x FROM a WHERE {condition} EXCEPT SELECT {} FROM b AS a", x)
             }
+            6 => {
+                let (group, key) = (self.pick(&["k", "n", "s"]), self.pick(&["k", "n", "d", "t"]));
+                format!(
+                    "SELECT k, n, s FROM a WHERE {condition} QUALIFY rank() OVER (PARTITION BY \
+                     {group} ORDER BY {key}) <= {}",
+                    self.0.u8(1..4)
+                )
+            }
+            7 => {
+                let (group, value) = (self.pick(&["k", "n", "s"]), self.pick(&["d", "n", "k"]));
+                format!(
+                    "SELECT a.{group}, max(a.{value}) AS m FROM {from} WHERE {condition} \
+                     GROUP BY a.{group} ORDER BY m DESC, 1 LIMIT 6"
+                )
+            }
+            8 => format!(
+                "SELECT x, y, count(*), max(k) FROM (SELECT {x} AS x, {y} AS y, a.k FROM {from} \
+                 WHERE {condition}) AS q GROUP BY ROLLUP (x, y)"
+            ),
+            9 => format!(
+                "SELECT a.k, (SELECT max(b.d) FROM b WHERE b.k = a.k AND {}) AS m FROM a \
+                 WHERE {condition}",
+                self.condition("b")
+            ),
             _ => {
                 let (one, other) = (self.aggregate("a"), self.aggregate("a"));
                 let having = self.pick(&["", " HAVING count(*) > 2"]);

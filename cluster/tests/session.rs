@@ -169,6 +169,36 @@ fn what_only_one_node_would_know_is_refused() {
 }
 
 #[test]
+fn rows_of_several_nodes_are_not_paired_by_their_order() {
+    with_room(|| {
+        let both = Both::new();
+        both.run("CREATE TABLE t AS SELECT i AS k, 0 AS n FROM generate_series(1, 10) AS q(i)");
+        let three = "CREATE TABLE r AS SELECT i AS a FROM generate_series(1, 3) AS q(i)";
+        both.run_cut(three, &Cut::Replicated);
+        both.run("CREATE VIEW v AS SELECT k AS w FROM t");
+        both.run("CREATE VIEW p AS SELECT a.w FROM v AS a POSITIONAL JOIN v AS b");
+        both.run("CREATE MACRO f() AS TABLE SELECT a.w FROM v AS a POSITIONAL JOIN v AS b");
+        for sql in [
+            "SELECT * FROM v POSITIONAL JOIN generate_series(1, 3) AS q(i)",
+            "SELECT * FROM (VALUES (1)) AS a(x) POSITIONAL JOIN r POSITIONAL JOIN v",
+            "SELECT max(w) FROM p",
+            "SELECT * FROM f()",
+            "EXPLAIN SELECT * FROM p",
+            "INSERT INTO t SELECT w, w FROM p",
+            "CREATE TABLE x AS SELECT * FROM f()",
+            "UPDATE t SET n = (SELECT max(w) FROM p)",
+            "UPDATE t SET n = (SELECT max(a.w) FROM v AS a POSITIONAL JOIN v AS b)",
+            "DELETE FROM t WHERE k IN (SELECT w FROM p)",
+        ] {
+            both.refuses(sql);
+        }
+        both.same("SELECT * FROM t");
+        both.same("SELECT b.a, c.a FROM r AS b POSITIONAL JOIN r AS c");
+        both.same("SELECT * FROM (VALUES (1), (2)) AS a(x) POSITIONAL JOIN (VALUES (3)) AS b(y)");
+    });
+}
+
+#[test]
 fn tables_with_named_columns_are_made_once() {
     with_room(|| {
         let both = Both::new();
@@ -318,6 +348,12 @@ fn definitions_are_listed_as_on_one_machine() {
         listings.iter().for_each(|sql| both.same(sql));
         both.run("ROLLBACK");
         listings.iter().for_each(|sql| both.same(sql));
+        // These have rows, whatever they and their columns are called.
+        both.run("INSERT INTO t (k, s) VALUES (1, 'a')");
+        both.run("CREATE VIEW pg_v AS SELECT k AS pg_k, s FROM t");
+        both.run("CREATE MACRO rows_of() AS TABLE SELECT k FROM t");
+        both.same("SELECT pg_k FROM pg_v");
+        both.same("SELECT k AS pg_k FROM rows_of()");
     });
 }
 

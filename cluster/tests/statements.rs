@@ -152,6 +152,21 @@ fn conflicts_are_found_where_equal_keys_are_on_one_node() {
         ] {
             both.refuses(sql);
         }
+        // One statement, however many rows it has: they come to the nodes in several parts.
+        let twice =
+            "SELECT i % 299999 AS k, i AS n, '' AS s FROM generate_series(0, 299999) AS q(i)";
+        for sql in [
+            format!("INSERT OR REPLACE INTO c {twice}"),
+            format!("INSERT INTO c {twice} ON CONFLICT DO UPDATE SET n = excluded.n"),
+        ] {
+            for error in [
+                both.one.query(&sql).err().unwrap().to_string(),
+                both.session.query(&sql).err().unwrap().to_string(),
+            ] {
+                assert!(error.contains("twice in one statement"), "{error}");
+            }
+        }
+        change(&format!("INSERT OR IGNORE INTO c {twice} WHERE i % 1000 = 0"));
     });
 }
 
@@ -390,6 +405,8 @@ fn rows_are_merged_at_their_nodes() {
         for sql in [
             // It cannot be seen which node has the partner, or a row would be where nobody looks.
             "MERGE INTO t USING u ON t.g = u.g WHEN MATCHED THEN DELETE",
+            "MERGE INTO t USING (SELECT k::DOUBLE AS k FROM u) AS u ON t.k = u.k \
+             WHEN MATCHED THEN DELETE",
             "MERGE INTO t USING u ON t.k = u.k OR t.g = u.g WHEN MATCHED THEN DELETE",
             "MERGE INTO u USING t ON u.k = t.k WHEN MATCHED THEN DELETE",
             "MERGE INTO t USING u ON t.k = u.k WHEN NOT MATCHED THEN INSERT VALUES (9, 1, '')",

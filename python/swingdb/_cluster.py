@@ -15,9 +15,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from . import errors
+from . import _internal, errors
 from ._convert import frame_of, import_optional
 from ._local import Local
+from .relation import row_count
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -157,8 +158,10 @@ class _Pieces:
 
     closed = False
 
-    def __init__(self, pipe: _Pipe) -> None:
+    def __init__(self, pipe: _Pipe, lock: threading.RLock) -> None:
         self._pipe = pipe
+        #: Who has it reads the pipe: another thread's statement takes the rest of this result.
+        self._lock = lock
         self._rest = b""
         self._failed: dict[str, Any] | None = None
         self.is_whole = False
@@ -176,17 +179,18 @@ class _Pieces:
 
     def read(self, size: int = -1) -> bytes:
         """As a file does."""
-        parts, got = [self._rest], len(self._rest)
-        while size < 0 or got < size:
-            piece = self._next()
-            if not piece:
-                break
-            parts.append(piece)
-            got += len(piece)
-        everything = b"".join(parts)
-        size = len(everything) if size < 0 else size
-        self._rest = everything[size:]
-        return everything[:size]
+        with self._lock:
+            parts, got = [self._rest], len(self._rest)
+            while size < 0 or got < size:
+                piece = self._next()
+                if not piece:
+                    break
+                parts.append(piece)
+                got += len(piece)
+            everything = b"".join(parts)
+            size = len(everything) if size < 0 else size
+            self._rest = everything[size:]
+            return everything[:size]
 
     def take_all(self) -> None:
         """Reads what is left, so that the next statement can follow."""
@@ -213,11 +217,38 @@ class _Pieces:
         """As a file does."""
 
 
+class _Values:
+    """Makes Python's values of Arrow tables: by a database of this process, so that they are those
+    of its sessions.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._session: _internal.Session | None = None
+
+    def of(self, table: pyarrow.Table) -> _internal.Rows:
+        """The rows of a table, whose columns may have one name, or be none."""
+        names = [f"c{nth}" for nth in range(table.num_columns)]
+        with self._lock:
+            if self._session is None:
+                self._session = _internal.Database.open(None, None).session()
+            self._session.register("result", table.rename_columns(names))
+            try:
+                rows = "SELECT * FROM result" if names else "SELECT 1 LIMIT 0"
+                return self._session.execute(rows, None)
+            finally:
+                self._session.deregister("result")
+
+
 class ClusterResult:
     """The result of a statement: rows, which are read once, or the number of rows changed."""
 
-    def __init__(self, reader: pyarrow.RecordBatchReader | None, changed: int | None) -> None:
+    def __init__(
+        self, reader: pyarrow.RecordBatchReader | None, changed: int | None, values: _Values
+    ) -> None:
         self._reader = reader
+        self._values = values
+        self._rows: _internal.Rows | None = None
         #: How many rows a change has changed; ``None`` of a query.
         self.rows_changed = changed
 
@@ -242,16 +273,23 @@ class ClusterResult:
         import_optional("pandas", ".df()")
         return frame_of(self.arrow())
 
+    def _taken(self) -> _internal.Rows:
+        """The rows as one database gives them; takes them all from the nodes."""
+        if self._rows is None:
+            self._rows = self._values.of(self.arrow())
+        return self._rows
+
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows as tuples of Python's values."""
-        table = self.arrow()
-        columns = [column.to_pylist() for column in table.columns]
-        return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+        """All remaining rows as tuples of Python's values, those of a session on one database."""
+        return self._taken().next_rows(None)
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        """The next ``size`` rows, fewer at the end."""
+        return self._taken().next_rows(row_count(size))
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """The first row; reads all."""
-        rows = self.fetchall()
-        return rows[0] if rows else None
+        """The next row, or None after the last. The first call takes all rows from the nodes."""
+        return self._taken().next_row()
 
 
 class Cluster(Local):
@@ -271,6 +309,7 @@ class Cluster(Local):
         self._pipe = pipe
         self._lock = threading.RLock()
         self._last: _Pieces | None = None
+        self._values = _Values()
         #: The addresses of the nodes.
         self.nodes = nodes
         request = {"do": "open", "nodes": nodes, "token": token}
@@ -301,8 +340,8 @@ class Cluster(Local):
     ) -> ClusterResult:
         """Runs statements, and returns the result of the last.
 
-        ``parameters`` fill ``?`` in order, and ``$1``, ``$2`` by number: numbers, texts, dates and
-        all else that Arrow has. ``cut`` says how a table that the statements make is dealt out:
+        ``parameters`` fill ``?`` in order, and ``$1``, ``$2`` by number: what a session on one
+        database takes. ``cut`` says how a table that the statements make is dealt out:
         ``"hash:COLUMN"``, ``"range:COLUMN:BOUND,BOUND"``, ``"replicated"`` or ``"as_it_lies"``.
         A column whose name has a colon is quoted as in SQL.
         """
@@ -315,10 +354,10 @@ class Cluster(Local):
         with self._lock:
             answer = self._ask(request, more)
             if answer != "rows":
-                return ClusterResult(None, answer["changed"])
-            pieces = _Pieces(self._pipe)
+                return ClusterResult(None, answer["changed"], self._values)
+            pieces = _Pieces(self._pipe, self._lock)
             self._last = pieces
-            return ClusterResult(arrow.ipc.open_stream(pieces), None)
+            return ClusterResult(arrow.ipc.open_stream(pieces), None, self._values)
 
     #: The same by another name.
     execute = query
@@ -377,17 +416,17 @@ class Cluster(Local):
 
 
 def _row(arrow: Any, parameters: Sequence[Any]) -> bytes:
-    """Parameters as one row of Arrow."""
-    arrays = []
+    """Parameters as one row of Arrow, by the types that they have in a session on one database."""
+    columns = []
     for nth, value in enumerate(parameters, 1):
         try:
-            arrays.append(arrow.array([value]))
-        except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowNotImplementedError) as error:
-            message = f"parameter {nth} is a {type(value).__name__}, which Arrow does not have"
-            raise errors.InterfaceError(message) from error
-    batch = arrow.record_batch(arrays, [f"p{nth}" for nth in range(len(arrays))])
+            column = arrow.table(_internal.batches_from_columns([("p", [value], None, None)]))
+        except errors.Error as error:
+            raise errors.InterfaceError(f"parameter {nth}: {error}") from error
+        columns.append(column.column(0))
+    table = arrow.table(columns, [f"p{nth}" for nth in range(len(columns))])
     sink = arrow.BufferOutputStream()
-    with arrow.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with arrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
     written: bytes = sink.getvalue().to_pybytes()
     return written

@@ -6,6 +6,7 @@ import datetime
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,50 @@ def test_statements_have_parameters(session: swingdb.Cluster) -> None:
         session.query("SELECT ?, ?", [1, object()])
 
 
+VALUES = """SELECT 1.50::DECIMAL(4, 2) AS a, DATE '2024-01-02' AS b, INTERVAL '1 month 2 days' AS c,
+    '00000000-0000-0000-0000-0000000000a1'::UUID AS d, [1, NULL] AS e, MAP {'k': [1.5]} AS f,
+    {'a': 1, 'b': TIME '10:11:12'} AS g, 'x'::ENUM ('x', 'y') AS h, '\\xAB'::BLOB AS i,
+    TIMESTAMP_NS '2024-01-01 10:00:00.123456789' AS j, NULL AS k, true AS l, 1e300 AS m,
+    TIMESTAMPTZ '2024-01-01 10:00:00+00' AS n, [INTERVAL '1 day'] AS o, 18446744073709551615 AS p,
+    TIMESTAMP '2024-01-01 10:00:00' - TIMESTAMP '2023-01-01 00:00:00' AS q, 12::HUGEINT AS r"""
+
+
+@needs_programs
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_values_are_those_of_a_session_on_one_database(
+    session: swingdb.Cluster, zone: str
+) -> None:
+    one = swingdb.connect()
+    for each in (one, session):
+        each.execute(f"SET timezone = '{zone}'")
+        each.execute(f"CREATE TABLE v AS {VALUES}")
+    for query in (VALUES, "SELECT * FROM v", "SELECT v.a, v.a, v.c, v.c FROM v"):
+        expected, got = one.execute(query).fetchall(), session.query(query).fetchall()
+        assert list(map(repr, got)) == list(map(repr, expected))
+        assert [list(map(type, row)) for row in got] == [list(map(type, row)) for row in expected]
+    # Parameters have the same types, too.
+    values = one.execute(VALUES).fetchone()
+    assert values is not None
+    for value in (*values, 2**63, 2**70, (1, 2), {"a": [1]}):
+        query = "SELECT ? AS a, typeof(?) AS b"
+        expected = one.execute(query, [value, value]).fetchall()
+        assert list(map(repr, session.query(query, [value, value]).fetchall())) == list(
+            map(repr, expected)
+        )
+
+
+@needs_programs
+def test_rows_are_fetched_one_after_the_other(session: swingdb.Cluster) -> None:
+    rows = session.query("SELECT i FROM generate_series(1, 10) AS g(i) ORDER BY i")
+    assert (rows.fetchone(), rows.fetchone()) == ((1,), (2,))
+    assert rows.fetchmany() == [(3,)]
+    assert rows.fetchmany(3) == [(4,), (5,), (6,)]
+    assert rows.fetchall() == [(7,), (8,), (9,), (10,)]
+    assert (rows.fetchone(), rows.fetchall(), rows.fetchmany(2)) == (None, [], [])
+    with pytest.raises(swingdb.InterfaceError):
+        session.query("CREATE TABLE t (a INTEGER)").fetchone()
+
+
 @needs_programs
 def test_a_result_that_is_not_read_to_its_end_is_in_nobodys_way(session: swingdb.Cluster) -> None:
     session.query(f"CREATE TABLE t AS {ROWS}", cut="hash:k")
@@ -94,6 +139,23 @@ def test_a_result_that_is_not_read_to_its_end_is_in_nobodys_way(session: swingdb
     first = next(iter(half))
     assert session.query("SELECT count(*) FROM t").fetchone() == (10_000,)
     assert len(first) + sum(len(batch) for batch in half) == 10_000
+
+
+@needs_programs
+def test_threads_share_a_session(session: swingdb.Cluster) -> None:
+    session.query(f"CREATE TABLE t AS {ROWS}", cut="hash:k")
+    counts: list[int] = []
+
+    def read() -> None:
+        for _ in range(10):
+            counts.append(sum(len(batch) for batch in session.query("SELECT * FROM t")))
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts == [10_000] * 30
 
 
 @needs_programs
@@ -141,12 +203,17 @@ def test_errors_are_exceptions_of_their_kind(nodes: list[Node], session: swingdb
 @needs_programs
 def test_nodes_come_and_go(nodes: list[Node], session: swingdb.Cluster, tmp_path: Path) -> None:
     session.query(f"CREATE TABLE t AS {ROWS}", cut="hash:k")
+    session.query("SET timezone = 'Asia/Tokyo'")
+    session.query("CREATE TEMP TABLE own AS SELECT 7 AS a")
     third = Node(tmp_path / "c")
     try:
         places = [f"{node.address}/shard" for node in [*nodes, third]]
         session.resize(places)
         assert session.query("SELECT count(*), max(s) FROM t").fetchone() == (10_000, "row 9999")
         assert session.nodes == places
+        # What the session has set, and its own tables, stay.
+        shown = session.query("SELECT current_setting('timezone'), a FROM own").fetchall()
+        assert shown == [("Asia/Tokyo", 7)]
         with pytest.raises(swingdb.ClusterError, match="number 1 of 3"):
             opened(nodes)
     finally:

@@ -16,6 +16,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,30 @@ _CREATE = re.compile(
 #: Sessions on one database have these too; the text of a time of day with a zone goes by it.
 _ZONE = re.compile(r"\s*(RE)?SET\s.*zone", re.IGNORECASE)
 _PR_SET_PDEATHSIG = 1
+#: Removes a folder when nobody holds the other end of its standard input any more. Nodes that are
+#: just being killed may make files meanwhile.
+_REMOVER = """
+import os, shutil, sys, time
+sys.stdin.read()
+for _ in range(100):
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    time.sleep(0.1)
+    if not os.path.exists(sys.argv[1]):
+        break
+"""
+
+
+def _folder() -> tuple[str, subprocess.Popen[bytes]]:
+    """A folder in memory, and the process that removes it when this one has ended, also when it is
+    killed. A session of its own, so that signals to this one's group do not end it.
+    """
+    folder = tempfile.mkdtemp(prefix="swingdb-slt-", dir="/dev/shm")
+    command = [sys.executable, "-S", "-c", _REMOVER, folder]
+    none = subprocess.DEVNULL
+    remover = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=none, stderr=none, start_new_session=True
+    )
+    return folder, remover
 
 
 def _end_with_parent() -> None:
@@ -52,8 +77,8 @@ class Clustered:
     """Sessions on a cluster of this machine."""
 
     def __init__(self, programs: Path, shards: int, cut: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(dir="/dev/shm")
-        homes = [f"{self._folder.name}/{shard}" for shard in range(shards)]
+        folder, self._remover = _folder()
+        homes = [f"{folder}/{shard}" for shard in range(shards)]
         for home in homes:
             os.mkdir(home)
         self._nodes = [_node(programs / "swingdb-node", home) for home in homes]
@@ -143,7 +168,7 @@ class Clustered:
         for node in self._nodes:
             node.kill()
             node.wait()
-        self._folder.cleanup()
+        self._remover.communicate()
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ use clap::Parser;
 use swingdb::allocator::JEMALLOC_OPTIONS;
 use swingdb_cluster::client::{Client, Limits, MAX_HEADER_BYTES};
 use swingdb_cluster::node::Node;
-use swingdb_cluster::node::aside::Aside;
+use swingdb_cluster::node::aside::{Aside, count_panics};
 use swingdb_cluster::node::options::Options;
 use swingdb_cluster::node::orphans::take_care;
 use swingdb_cluster::node::service::{AskToken, Service};
@@ -36,6 +36,7 @@ fn main() {
     // Without the thread, memory that queries leave goes back to the system later.
     _ = background_thread::write(true);
     let options = Options::parse();
+    count_panics();
     let done = runtimes().map_err(Into::into).and_then(|(network, work)| {
         let done = network.block_on(run(&options, network.handle(), work.handle()));
         // What they still do, nobody waits for.

@@ -35,6 +35,8 @@ struct Carried {
 pub(crate) struct Transaction {
     pub(crate) cluster: Cluster,
     number: u64,
+    /// Who makes it: nodes tell it by that from others of its number.
+    by: String,
     /// What its steps have of the session.
     carried: Mutex<Carried>,
     /// What attends to it at each node: nodes drop the change when nobody does.
@@ -92,11 +94,12 @@ impl Transaction {
         let number = standings.iter().map(|standing| standing.last).max().unwrap_or(0) + 1;
         let decider = cluster.places()[0].clone();
         let coordinator = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+        let (cluster, by) = (cluster.clone(), coordinator.clone());
         let (carried, attending) = (Mutex::default(), Vec::new());
-        let mut open = Self { cluster: cluster.clone(), number, carried, attending };
+        let mut open = Self { cluster, number, by, carried, attending };
         // Before it is begun: a coordinator may be killed at any time.
         open.attend(&coordinator)?;
-        let begun = cluster.ask_all("begin", |nth, place| Begin {
+        let begun = open.cluster.ask_all("begin", |nth, place| Begin {
             database: place.database.clone(),
             number,
             decider: decider.node.clone(),
@@ -139,11 +142,13 @@ impl Transaction {
 
     fn next(&self, place: &Place, step: Step) -> Next {
         let Carried { budget, time_zone } = self.carried.lock().clone();
-        Next { database: place.database.clone(), number: self.number, step, budget, time_zone }
+        let (database, number, by) = (place.database.clone(), self.number, self.by.clone());
+        Next { database, number, step, by, budget, time_zone }
     }
 
     fn which(&self, place: &Place) -> Which {
-        Which { database: place.database.clone(), number: self.number }
+        let by = self.by.clone();
+        Which { database: place.database.clone(), number: self.number, by }
     }
 
     /// Drops the change.
@@ -162,7 +167,7 @@ impl Transaction {
         // Who breaks it off here would not know what has become of the change.
         to_the_end(|| {
             self.decide()?;
-            deliver(&self.cluster, self.number)
+            deliver(&self.cluster, self.number, &self.by)
         })
     }
 
@@ -250,8 +255,9 @@ impl Transaction {
 
 /// Tells all nodes a decision; each that does not answer is told later. One copy of each shard is
 /// enough for sessions to see the change.
-fn deliver(cluster: &Cluster, number: u64) -> Result<()> {
-    let which = |place: &Place| Which { database: place.database.clone(), number };
+fn deliver(cluster: &Cluster, number: u64, by: &str) -> Result<()> {
+    let which =
+        |place: &Place| Which { database: place.database.clone(), number, by: by.to_string() };
     let told = cluster.ask_each::<_, ()>("commit", |_, place| which(place))?;
     let is_told = |shard| cluster.copies_of(shard).any(|nth| told[nth].is_ok());
     let is_visible = (0..cluster.shards()).all(is_told);
@@ -288,7 +294,7 @@ pub(crate) fn settle(cluster: &Cluster, standings: &[Standing], drop: bool) -> R
     let number = open.number;
     // Nobody commits before the decider.
     if standings.iter().any(|standing| standing.last >= number) {
-        return deliver(cluster, number);
+        return deliver(cluster, number, "");
     }
     let decider = cluster
         .places()
@@ -306,7 +312,8 @@ pub(crate) fn settle(cluster: &Cluster, standings: &[Standing], drop: bool) -> R
              Cluster::recover drops it"
         )));
     }
-    let which = |place: &Place| Which { database: place.database.clone(), number };
+    let by = String::new();
+    let which = |place: &Place| Which { database: place.database.clone(), number, by: by.clone() };
     // First the decider: from then on the change cannot be decided.
     let place = &cluster.places()[decider];
     let () = cluster.ask(place, "abort", which(place))?;

@@ -17,9 +17,10 @@ use arrow::ipc::reader::FileReader;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use parking_lot::Mutex;
 use swingdb::{Connection, Database, InterruptHandle, Interruptible, QueryResult, Value};
+use swingdb_common::own_texts::with_own_texts;
 
 use crate::catalog::{self, Member};
-use crate::changes::{Begin, Logged, Next, Standing, Step, Stepped};
+use crate::changes::{Begin, Logged, Next, Standing, Step, Stepped, Which};
 use crate::cut::SCHEMA;
 use crate::error::{Error, Result};
 use crate::names::quoted;
@@ -55,6 +56,8 @@ struct Open {
     connection: Connection,
     steps: usize,
     is_prepared: bool,
+    /// Whether a step of it has failed: nobody knows how much of that was carried out.
+    has_failed: bool,
     /// The limit of memory that its connection has.
     budget: Option<Budget>,
     /// The time zone of the last step.
@@ -63,8 +66,19 @@ struct Open {
 
 impl Open {
     fn of(begin: Begin, connection: Connection) -> Self {
-        let (steps, is_prepared, budget, time_zone) = (0, false, None, None);
-        Self { begin, connection, steps, is_prepared, budget, time_zone }
+        let (steps, is_prepared, has_failed, budget, time_zone) = (0, false, false, None, None);
+        Self { begin, connection, steps, is_prepared, has_failed, budget, time_zone }
+    }
+
+    /// Refuses what follows a step that has failed.
+    fn check(&self) -> Result<()> {
+        match self.has_failed {
+            true => Err(Error::Unsupported(format!(
+                "going on with change {}, of which a step has failed",
+                self.begin.number
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Gives the connection the time zone of the next step.
@@ -144,16 +158,17 @@ impl Changes {
     }
 
     /// Ends the step that a change carries out: nobody waits for it any more.
-    pub fn interrupt(&self, database: &str, number: u64) {
-        if let Some(writer) = self.writers.get(database) {
-            writer.interrupt(|running, _| running == number);
+    pub fn interrupt(&self, which: &Which) {
+        if let Some(writer) = self.writers.get(&which.database) {
+            writer.interrupt(|number, by| which.is_it(number, by));
         }
     }
 
     /// The state of a change that is open, as far as its steps have been carried out.
     pub fn reading(&self, database: &str, number: u64) -> Result<Hold> {
         let mut open = self.writer(database)?.open.lock();
-        let connection = opened(&mut open, number)?.connection.pinned();
+        let any = Which { database: database.to_string(), number, by: String::new() };
+        let connection = opened(&mut open, &any)?.connection.pinned();
         connection.set_read_only("nodes serve snapshots");
         Ok(Hold { connection, change: number })
     }
@@ -179,18 +194,18 @@ impl Changes {
     }
 
     /// Makes sure that the change can be committed, whatever happens.
-    pub fn prepare(&self, database: &str, number: u64) -> Result<()> {
-        self.writer(database)?.prepare(number)
+    pub fn prepare(&self, which: &Which) -> Result<()> {
+        self.writer(&which.database)?.prepare(which)
     }
 
     /// Commits a change; nothing happens if it is committed already.
-    pub fn commit(&self, database: &str, number: u64) -> Result<()> {
-        self.writer(database)?.commit(number)
+    pub fn commit(&self, which: &Which) -> Result<()> {
+        self.writer(&which.database)?.commit(which)
     }
 
     /// Drops a change; an error if it is committed already.
-    pub fn abort(&self, database: &str, number: u64) -> Result<()> {
-        self.writer(database)?.abort(number)
+    pub fn abort(&self, which: &Which) -> Result<()> {
+        self.writer(&which.database)?.abort(which)
     }
 
     /// All nodes have committed a change: the state before it is not needed any more.
@@ -270,8 +285,12 @@ impl Writer {
         }
         let begin = read::<Begin>(&self.log.join("begin.json"))?;
         let connection = self.database.connect();
-        if catalog::has_change(&connection, begin.number)? {
+        if catalog::coordinator_of(&connection, begin.number)?.is_some() {
             self.database.share()?;
+            return self.forget();
+        }
+        if !follows(&begin, catalog::change(&connection)?) {
+            // Of a database that is gone: another has its name.
             return self.forget();
         }
         connection.begin()?;
@@ -282,7 +301,7 @@ impl Writer {
             carry_out(&open.connection, &next.step, self.read_rows(open.steps)?)?;
             open.steps += 1;
         }
-        note(&open.connection, open.begin.number)?;
+        note(&open.connection, &open.begin)?;
         open.is_prepared = true;
         *self.open.lock() = Some(open);
         Ok(())
@@ -317,7 +336,7 @@ impl Writer {
         }
         let connection = self.database.connect();
         let last = catalog::change(&connection)?;
-        if last + 1 != begin.number && !(begin.joins && last < begin.number) {
+        if !follows(begin, last) {
             return Err(Error::Unsupported(format!(
                 "change {} of database {}, whose last change is {last}",
                 begin.number, self.name
@@ -332,12 +351,29 @@ impl Writer {
     }
 
     fn step(&self, next: &Next, rows: Rows, budgets: &Budgets) -> Result<Stepped> {
-        let (number, step) = (next.number, &next.step);
+        let Next { database, number, by, .. } = next;
+        let which = Which { database: database.clone(), number: *number, by: by.clone() };
         let mut open = self.open.lock();
-        let open = opened(&mut open, number)?;
+        let open = opened(&mut open, &which)?;
         if open.is_prepared {
             return Err(Error::Unsupported(format!("steps of change {number}: it is prepared")));
         }
+        open.check()?;
+        // Also where it panics.
+        open.has_failed = true;
+        let done = self.step_of(open, next, rows, budgets);
+        open.has_failed = done.is_err();
+        done
+    }
+
+    fn step_of(
+        &self,
+        open: &mut Open,
+        next: &Next,
+        rows: Rows,
+        budgets: &Budgets,
+    ) -> Result<Stepped> {
+        let (number, step) = (next.number, &next.step);
         if open.budget != next.budget {
             open.connection.configure_engine(|state| {
                 *state = budgets.limited(state, next.budget.as_ref())?;
@@ -390,24 +426,30 @@ impl Writer {
         Ok(Some((schema, reader.collect::<Result<Vec<_>, _>>()?)))
     }
 
-    fn prepare(&self, number: u64) -> Result<()> {
+    fn prepare(&self, which: &Which) -> Result<()> {
         let mut open = self.open.lock();
-        let open = opened(&mut open, number)?;
+        let open = opened(&mut open, which)?;
+        open.check()?;
         if !open.is_prepared {
-            note(&open.connection, number)?;
+            note(&open.connection, &open.begin)?;
             write(&self.log.join("prepared"), b"")?;
             open.is_prepared = true;
         }
         Ok(())
     }
 
-    fn commit(&self, number: u64) -> Result<()> {
+    fn commit(&self, which: &Which) -> Result<()> {
+        let number = which.number;
         let mut place = self.open.lock();
-        if catalog::has_change(&self.database.connect(), number)? {
+        if let Some(by) = catalog::coordinator_of(&self.database.connect(), number)? {
+            if !which.is_it(number, &by) {
+                let other = format!("change {number}: it was dropped, and another has its number");
+                return Err(Error::Unsupported(other));
+            }
             self.database.share()?;
             return Ok(());
         }
-        let open = opened(&mut place, number)?;
+        let open = opened(&mut place, which)?;
         if !open.is_prepared {
             return Err(Error::Unsupported(format!("change {number} without preparing it")));
         }
@@ -422,16 +464,16 @@ impl Writer {
         self.forget()
     }
 
-    fn abort(&self, number: u64) -> Result<()> {
-        self.interrupt(|running, _| running == number);
-        let mut place = self.open.lock();
-        if catalog::has_change(&self.database.connect(), number)? {
-            return Err(Error::Unsupported(format!("dropping change {number}: it is committed")));
+    fn abort(&self, which: &Which) -> Result<()> {
+        self.interrupt(|number, by| which.is_it(number, by));
+        let (number, mut place) = (which.number, self.open.lock());
+        match catalog::coordinator_of(&self.database.connect(), number)? {
+            Some(by) if which.is_it(number, &by) => {
+                Err(Error::Unsupported(format!("dropping change {number}: it is committed")))
+            }
+            None if opened(&mut place, which).is_ok() => self.drop_open(&mut place),
+            _ => Ok(()),
         }
-        if place.as_ref().is_some_and(|open| open.begin.number == number) {
-            self.drop_open(&mut place)?;
-        }
-        Ok(())
     }
 
     fn drop_open(&self, place: &mut Option<Open>) -> Result<()> {
@@ -451,7 +493,7 @@ impl Writer {
         if open.is_prepared && !open.begin.decides {
             return Ok(Some(open.begin.clone()));
         }
-        if catalog::has_change(&self.database.connect(), number)? {
+        if catalog::coordinator_of(&self.database.connect(), number)?.is_some() {
             return Ok(None);
         }
         self.drop_open(&mut place)?;
@@ -459,10 +501,13 @@ impl Writer {
     }
 }
 
-fn opened(place: &mut Option<Open>, number: u64) -> Result<&mut Open> {
+fn opened<'a>(place: &'a mut Option<Open>, which: &Which) -> Result<&'a mut Open> {
     match place {
-        Some(open) if open.begin.number == number => Ok(open),
-        _ => Err(Error::Unsupported(format!("change {number}, which is not open on this node"))),
+        Some(open) if which.is_it(open.begin.number, &open.begin.coordinator) => Ok(open),
+        _ => {
+            let number = which.number;
+            Err(Error::Unsupported(format!("change {number}, which is not open on this node")))
+        }
     }
 }
 
@@ -524,13 +569,19 @@ fn stepped(result: QueryResult) -> Result<Stepped> {
     for batch in result {
         let batch = batch?;
         count += batch.num_rows() as u64;
-        writer.write(&batch)?;
+        writer.write(&with_own_texts(&batch)?)?;
     }
     let returned = Some(Bytes(writer.into_inner()?));
     Ok(Stepped { rows: changed.unwrap_or(count), returned })
 }
 
-fn note(connection: &Connection, number: u64) -> Result<()> {
-    connection.query(&format!("INSERT INTO {SCHEMA}.changes VALUES ({number})"))?;
+/// Whether a change is the next one of a database whose last change has this number.
+fn follows(begin: &Begin, last: u64) -> bool {
+    last + 1 == begin.number || begin.joins && last < begin.number
+}
+
+fn note(connection: &Connection, begin: &Begin) -> Result<()> {
+    let (number, by) = (begin.number, begin.coordinator.replace('\'', "''"));
+    connection.query(&format!("INSERT INTO {SCHEMA}.changes VALUES ({number}, '{by}')"))?;
     Ok(())
 }

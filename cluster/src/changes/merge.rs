@@ -5,6 +5,7 @@
 //! there: so the cut's column has to get the value of that column of the source.
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use swingdb::cutter::{Piece, words};
 use swingdb::field_type;
@@ -120,6 +121,7 @@ impl Merge {
         };
         let rows = session.query(&query)?;
         let schema = rows.schema().unwrap_or_else(|| arrow::datatypes::Schema::empty().into());
+        self.check_types(known, &schema)?;
         let cut = match &known.cut {
             Cut::Hash { .. } => Cut::Hash { column: KEY.to_string() },
             Cut::Range { bounds, .. } => {
@@ -138,12 +140,37 @@ impl Merge {
         Ok((schema.project(&keep)?.into(), parts))
     }
 
+    /// Refuses a comparison by which values may be equal that are not the same in the type of the
+    /// cut's column: `'01' = 1` is one of numbers.
+    fn check_types(&self, known: &Known, source: &Schema) -> Result<()> {
+        let Some(column) = known.cut.column() else { return Ok(()) };
+        let Some(key) = self.key(column) else { return Ok(()) };
+        let of = known.schema.field_with_name(column)?.data_type();
+        let given = source.fields().iter().find(|field| is_same(field.name(), key));
+        let is_alike = given.is_none_or(|given| {
+            let given = given.data_type();
+            (!is_text(of) || is_text(given) || given.is_null()) && !given.is_floating()
+        });
+        match is_alike {
+            true => Ok(()),
+            false => refused(format!(
+                "MERGE whose condition compares {column}, by which {} is cut, with values of \
+                 another type: cast {key} in the source",
+                self.table
+            )),
+        }
+    }
+
     /// The statement that nodes run.
     pub(crate) fn statement(&self) -> String {
         let (table, alias) = (quoted(&self.table), quoted(&self.alias));
         let (source, on) = (quoted(&self.source_alias), &self.on);
         format!("MERGE INTO {table} AS {alias} USING (SELECT * FROM {SOURCE}) AS {source} {on}")
     }
+}
+
+fn is_text(of: &DataType) -> bool {
+    matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 /// Refuses clauses that could put a row on another node than its value says.

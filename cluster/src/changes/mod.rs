@@ -16,6 +16,10 @@
 //! once. A node that dies after it has prepared carries the change out again from its log when it
 //! starts.
 //!
+//! A number alone does not say which change is meant: nodes drop the change of a coordinator that
+//! hangs, and the next change gets its number. So what a coordinator asks of a node names the
+//! coordinator, and `swingdb_cluster.changes` says whose change was committed.
+//!
 //! Until all nodes have committed, each keeps the state before the change, and a session that finds
 //! nodes of different changes asks for the older of the two.
 
@@ -120,6 +124,9 @@ pub struct Next {
     pub number: u64,
     /// The step.
     pub step: Step,
+    /// Who has begun the change.
+    #[serde(default)]
+    pub by: String,
     /// The session's limit of memory; `None`: the node's.
     #[serde(default)]
     pub budget: Option<Budget>,
@@ -144,6 +151,16 @@ pub struct Which {
     pub database: String,
     /// The number of the change.
     pub number: u64,
+    /// Who has begun it; empty: whoever has.
+    #[serde(default)]
+    pub by: String,
+}
+
+impl Which {
+    /// Whether a change of this number is meant that somebody has begun.
+    pub fn is_it(&self, number: u64, by: &str) -> bool {
+        number == self.number && (self.by.is_empty() || self.by == by)
+    }
 }
 
 /// What a node knows of the changes of a database.

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
+use datafusion::common::utils::memory::get_record_batch_memory_size;
 use swingdb::cutter::{Kind, first_words, words};
 use swingdb::{ScalarValue, Value, field_type};
+use swingdb_common::own_texts::with_own_texts;
 use swingdb_common::runtime::cancel::go_on;
 
+use crate::bounds::settled;
 use crate::changes::altered::Altered;
 use crate::changes::coordinator::Transaction;
 use crate::changes::lend::lend;
@@ -28,8 +31,9 @@ use crate::wire::value_bytes;
 const VALUES: &str = "__swingdb_cluster_values";
 /// The columns of a table that is made.
 const MADE: &str = "__swingdb_cluster_made";
-/// Rows that are sent together.
+/// Rows that are sent together, and bytes: both sides hold them in memory.
 const ROWS_AT_ONCE: usize = 1 << 18;
+const BYTES_AT_ONCE: usize = 128 << 20;
 /// How many rows are lent to a node for one statement.
 const MAX_LENT_ROWS: usize = 4_000_000;
 
@@ -563,7 +567,7 @@ impl Transaction {
             schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
         };
         let columns = schema.as_ref().map_or_else(|| self.columns(table), |one| Ok(names(one)))?;
-        let cut = self.checked_cut(table, cut, &columns)?;
+        let cut = self.checked_cut(session, table, cut, &columns)?;
         let said = serde_json::to_string(&cut).map_err(|e| Error::Unsupported(e.to_string()))?;
         self.step(&Step::Cut { table: table.to_string(), cut: Some(said) })?;
         self.check_keys(table, &cut)?;
@@ -599,7 +603,13 @@ impl Transaction {
     }
 
     /// The cut with its column as the table has it; an error if nodes cannot carry it out.
-    fn checked_cut(&self, table: &str, cut: &Cut, columns: &[String]) -> Result<Cut> {
+    fn checked_cut(
+        &self,
+        session: &Session,
+        table: &str,
+        cut: &Cut,
+        columns: &[String],
+    ) -> Result<Cut> {
         let wrong = |message| Err(Error::Table { table: table.to_string(), message });
         let shards = self.cluster.shards();
         if let Cut::Range { bounds, .. } = cut
@@ -609,10 +619,29 @@ impl Transaction {
         }
         let Some(column) = cut.column() else { return Ok(cut.clone()) };
         let exact = columns.iter().find(|name| *name == column);
-        match exact.or_else(|| columns.iter().find(|name| is_same(name, column))) {
-            Some(name) => Ok(cut.by(name)),
-            None => wrong(format!("it has no column {column}, by which it is to be cut")),
+        let cut = match exact.or_else(|| columns.iter().find(|name| is_same(name, column))) {
+            Some(name) => cut.by(name),
+            None => return wrong(format!("it has no column {column}, by which it is to be cut")),
+        };
+        match cut {
+            Cut::Range { column, bounds } => {
+                let field = self.field(table, &column)?;
+                let bounds = settled(session, table, &field, &bounds)?;
+                Ok(Cut::Range { column, bounds })
+            }
+            other => Ok(other),
         }
+    }
+
+    /// A column of a table, as the first node has it in this change.
+    fn field(&self, table: &str, column: &str) -> Result<FieldRef> {
+        let sql = format!("SELECT {} FROM {} LIMIT 0", quoted(column), quoted(table));
+        let first = self.step_at(&[0], &statement(&sql))?.into_iter().next();
+        let Some(bytes) = first.and_then(|one| one.returned) else {
+            return refused("a table without columns");
+        };
+        let schema = StreamReader::try_new(bytes.0.as_slice(), None)?.schema();
+        Ok(Arc::clone(&schema.fields()[0]))
     }
 
     /// Sends rows to the nodes that they belong to.
@@ -646,9 +675,12 @@ impl Transaction {
             let all = all.map(|batches| (!batches.is_empty()).then_some(batches)).collect();
             changed.add(&self.cluster, self.put(step, schema, all)?, &known.cut)
         };
-        let mut count = 0;
+        // One statement updates no row twice.
+        let is_one = matches!(step, Step::Rows { or, behind, .. } if updates(or, behind));
+        let (mut count, mut bytes) = (0, 0);
         for batch in rows {
-            let batch = batch?;
+            // Rows of a table hold the memory of all their segment, as long as they wait.
+            let batch = with_own_texts(&batch?)?;
             go_on()?;
             // Rows that may be anywhere go to the node with the fewest.
             let fewest = held.iter().enumerate().min_by_key(|(_, rows)| **rows);
@@ -661,9 +693,10 @@ impl Transaction {
                 }
             }
             count += batch.num_rows();
-            if count >= ROWS_AT_ONCE {
+            bytes += get_record_batch_memory_size(&batch);
+            if !is_one && (count >= ROWS_AT_ONCE || bytes >= BYTES_AT_ONCE) {
                 send(&mut waiting, &mut changed)?;
-                count = 0;
+                (count, bytes) = (0, 0);
             }
         }
         send(&mut waiting, &mut changed)?;
@@ -677,6 +710,14 @@ impl Transaction {
         }
         Ok(changed)
     }
+}
+
+/// Whether an INSERT updates rows that are there.
+fn updates(or: &str, behind: &str) -> bool {
+    [or, behind]
+        .into_iter()
+        .flat_map(words)
+        .any(|word| ["replace", "update"].iter().any(|one| word.text.eq_ignore_ascii_case(one)))
 }
 
 /// The columns that an INSERT gives values for.

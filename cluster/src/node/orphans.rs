@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::changes::{Begin, Standing};
+use crate::changes::{Begin, Standing, Which};
 use crate::client::Client;
 use crate::error::Result;
 use crate::node::Node;
@@ -120,10 +120,12 @@ async fn ask(node: &Arc<Node>, client: &Client, begin: &Begin, first: Duration) 
         if !is_decided && open.is_some_and(|open| open.number == begin.number) {
             continue;
         }
-        let (own, begin) = (Arc::clone(node), begin.clone());
+        let own = Arc::clone(node);
+        let Begin { database, number, coordinator, .. } = begin.clone();
+        let which = Which { database, number, by: coordinator };
         let settled = blocking(move || match is_decided {
-            true => own.changes.commit(&begin.database, begin.number),
-            false => own.changes.abort(&begin.database, begin.number),
+            true => own.changes.commit(&which),
+            false => own.changes.abort(&which),
         });
         if settled.await.is_ok() {
             return;

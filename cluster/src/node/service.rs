@@ -12,10 +12,11 @@ use arrow_flight::{
 };
 use datafusion::physical_plan::execute_stream;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use subtle::ConstantTimeEq;
+use swingdb_common::own_texts::with_own_texts;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::channel;
 use tokio_stream::wrappers::ReceiverStream;
@@ -51,14 +52,14 @@ pub struct Service {
 /// A step that somebody waits for; without anybody, it ends.
 struct Awaited {
     node: Arc<Node>,
-    /// The database and the number of the change; `None`: the step has ended.
-    running: Option<(String, u64)>,
+    /// The change; `None`: the step has ended.
+    running: Option<Which>,
 }
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        if let Some((database, number)) = &self.running {
-            self.node.changes.interrupt(database, *number);
+        if let Some(which) = &self.running {
+            self.node.changes.interrupt(which);
         }
     }
 }
@@ -91,7 +92,8 @@ impl Service {
 
     /// Carries a step out, as long as somebody waits for it.
     async fn step(&self, next: Next, rows: Rows) -> Result<Vec<u8>, Status> {
-        let running = Some((next.database.clone(), next.number));
+        let Next { database, number, by, .. } = next.clone();
+        let running = Some(Which { database, number, by });
         let mut awaited = Awaited { node: Arc::clone(&self.node), running };
         let done = self.aside(move |node| node.changes.step(&next, rows)).await;
         awaited.running = None;
@@ -119,7 +121,11 @@ impl Service {
         let (plan, context) = plan_at(&self.node, scan).await?;
         let schema = plan.schema();
         let rows = execute_stream(plan, context)?;
-        let rows = rows.map_err(|error| FlightError::ExternalError(Box::new(Error::from(error))));
+        let rows = rows.map(|batch| {
+            // Else each batch takes the texts of its whole segment along.
+            let own = batch.map_err(Error::from).and_then(|one| Ok(with_own_texts(&one)?));
+            own.map_err(|error| FlightError::ExternalError(Box::new(error)))
+        });
         let data = FlightDataEncoderBuilder::new()
             .with_dictionary_handling(DictionaryHandling::Resend)
             .with_schema(schema)
@@ -134,15 +140,31 @@ impl Service {
                     () = sender.closed() => return,
                     next = data.next() => next,
                 };
-                let Some(next) = next else { return };
-                let next = next.map_err(|error| failed(&error));
-                if sender.send(next).await.is_err() {
+                let next = next.map(|next| next.map_err(|error| failed(&error)));
+                let is_end = next.is_none();
+                if sender.send(next).await.is_err() || is_end {
                     return;
                 }
             }
         });
-        Ok(ReceiverStream::new(receiver).boxed())
+        Ok(to_the_end(ReceiverStream::new(receiver)).boxed())
     }
+}
+
+/// What comes through a channel, up to `None`. A channel that ends without it, since a defect has
+/// ended who sends, is an error: rows are missing.
+fn to_the_end<T>(
+    receiver: ReceiverStream<Option<Result<T, Status>>>,
+) -> impl Stream<Item = Result<T, Status>> {
+    stream::unfold(Some(receiver), |receiver| async move {
+        let mut receiver = receiver?;
+        match receiver.next().await {
+            Some(Some(Ok(next))) => Some((Ok(next), Some(receiver))),
+            Some(Some(Err(error))) => Some((Err(error), None)),
+            Some(None) => None,
+            None => Some((Err(Status::internal("a scan broke off in the middle")), None)),
+        }
+    })
 }
 
 /// What an error of a stream says.
@@ -273,13 +295,13 @@ impl FlightService for Service {
             }
             "step" => self.step(read::<Next>(&body)?, None).await?,
             "prepare" | "commit" | "abort" | "finish" => {
-                let Which { database, number } = which(&body)?;
-                let changed = (kind == "commit").then(|| database.clone());
+                let which = which(&body)?;
+                let changed = (kind == "commit").then(|| which.database.clone());
                 let done = move |node: &Arc<Node>| match kind.as_str() {
-                    "prepare" => node.changes.prepare(&database, number),
-                    "commit" => node.changes.commit(&database, number),
-                    "abort" => node.changes.abort(&database, number),
-                    _ => node.changes.finish(&database, number),
+                    "prepare" => node.changes.prepare(&which),
+                    "commit" => node.changes.commit(&which),
+                    "abort" => node.changes.abort(&which),
+                    _ => node.changes.finish(&which.database, which.number),
                 };
                 let said = answer(&self.aside(done).await?)?;
                 if let Some(database) = changed {
@@ -370,5 +392,30 @@ impl FlightService for Service {
         _request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
         not_here("an exchange")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn rows_without_an_end_are_an_error() {
+        for (sent, expected) in [
+            (vec![Some(Ok(1)), Some(Ok(2)), None], vec![Some(1), Some(2)]),
+            (vec![Some(Ok(1))], vec![Some(1), None]),
+            (vec![Some(Ok(1)), Some(Err(Status::aborted("")))], vec![Some(1), None]),
+            (vec![None], vec![]),
+            (vec![], vec![None]),
+        ] {
+            let (sender, receiver) = channel(QUEUE);
+            for next in sent {
+                sender.send(next).await.unwrap();
+            }
+            drop(sender);
+            let got =
+                to_the_end(ReceiverStream::new(receiver)).map(Result::ok).collect::<Vec<_>>().await;
+            assert_eq!(got, expected);
+        }
     }
 }

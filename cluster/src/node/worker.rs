@@ -10,6 +10,7 @@ use datafusion_distributed::{DistributedExt, Worker, WorkerQueryContext};
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
 use swingdb_functions::bounded::MemoryLeft;
+use swingdb_operators::top_of_groups::TopOfGroupsExec;
 
 use crate::client::Client;
 use crate::local_shuffle::LocalShuffle;
@@ -17,14 +18,17 @@ use crate::node::Node;
 use crate::node::whole_groups::at_node;
 use crate::scan::{LocalNode, Reach, ShardScan};
 use crate::settings::SessionSettings;
+use crate::top_of_groups;
 use crate::wire::version;
 
 /// The first byte of a [`ShardScan`].
 const SCAN: u8 = 1;
 /// The first byte of a [`LocalShuffle`].
 const SHUFFLE: u8 = 2;
+/// The first byte of a [`TopOfGroupsExec`].
+const TOP_OF_GROUPS: u8 = 3;
 
-/// Writes and reads the operators of plans that are this crate's.
+/// Writes and reads the operators of plans that are the database's, or this crate's.
 #[derive(Debug)]
 pub struct ScanCodec;
 
@@ -44,6 +48,9 @@ impl PhysicalExtensionCodec for ScanCodec {
                 let read = LocalShuffle::from_bytes(bytes, inputs, ctx, self, proto_converter)?;
                 Ok(Arc::new(read))
             }
+            Some((&TOP_OF_GROUPS, bytes)) => {
+                Ok(Arc::new(top_of_groups::from_bytes(bytes, inputs, ctx, self, proto_converter)?))
+            }
             _ => Err(DataFusionError::Execution("an operator of another version".to_string())),
         }
     }
@@ -62,6 +69,11 @@ impl PhysicalExtensionCodec for ScanCodec {
         if let Some(shuffle) = node.downcast_ref::<LocalShuffle>() {
             buf.push(SHUFFLE);
             buf.extend(shuffle.to_bytes(self, proto_converter)?);
+            return Ok(());
+        }
+        if let Some(top) = node.downcast_ref::<TopOfGroupsExec>() {
+            buf.push(TOP_OF_GROUPS);
+            buf.extend(top_of_groups::to_bytes(top, self, proto_converter)?);
             return Ok(());
         }
         let message = format!("{} cannot be sent to a node", node.name());

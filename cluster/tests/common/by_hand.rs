@@ -14,14 +14,21 @@ pub struct ByHand {
     runtime: tokio::runtime::Runtime,
     client: Client,
     number: u64,
+    /// What it calls itself; empty: nobody attends to its change.
+    by: String,
 }
 
 impl ByHand {
     /// What makes the change of a number.
     pub fn new(number: u64) -> Self {
+        Self::called("", number)
+    }
+
+    /// The same by a name. Nobody attends to the change: nodes drop it after 10 s.
+    pub fn called(by: &str, number: u64) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let client = Client::new(None, Limits::default()).unwrap();
-        Self { runtime, client, number }
+        Self { runtime, client, number, by: by.to_string() }
     }
 
     /// A change of a statement at each node, up to prepared; the first node decides.
@@ -50,7 +57,7 @@ impl ByHand {
             decider_database: database,
             decides: node.address == decider.address,
             joins: false,
-            coordinator: String::new(),
+            coordinator: self.by.clone(),
         };
         let () = self.ask(node, "begin", &begin).unwrap();
     }
@@ -64,14 +71,25 @@ impl ByHand {
     }
 
     fn step_of(&self, node: &Node, sql: &str, time_zone: Option<String>) {
+        self.tried(node, sql, time_zone).unwrap();
+    }
+
+    /// A step that may fail.
+    pub fn tried(
+        &self,
+        node: &Node,
+        sql: &str,
+        time_zone: Option<String>,
+    ) -> Result<Stepped, Error> {
         let step = Step::Statement { sql: sql.to_string(), parameters: Vec::new() };
-        let (database, number) = (DATABASE.to_string(), self.number);
-        let next = Next { database, number, step, budget: None, time_zone };
-        let _: Stepped = self.ask(node, "step", &next).unwrap();
+        let (database, number, by) = (DATABASE.to_string(), self.number, self.by.clone());
+        let next = Next { database, number, step, by, budget: None, time_zone };
+        self.ask(node, "step", &next)
     }
 
     pub fn order(&self, node: &Node, kind: &str) -> Result<(), Error> {
-        self.ask(node, kind, &Which { database: DATABASE.to_string(), number: self.number })
+        let (database, number, by) = (DATABASE.to_string(), self.number, self.by.clone());
+        self.ask(node, kind, &Which { database, number, by })
     }
 
     pub fn standing(&self, node: &Node) -> Standing {

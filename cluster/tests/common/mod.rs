@@ -69,9 +69,14 @@ impl Node {
         self.kill();
         let mut log = self.home.clone().into_os_string();
         log.push("-cluster");
-        for folder in [self.home.clone(), log.into()] {
-            let _ = std::fs::remove_dir_all(folder);
-        }
+        let _ = std::fs::remove_dir_all(log);
+        self.restart_without_databases();
+    }
+
+    /// The same, where the log of its changes is left.
+    pub fn restart_without_databases(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.home);
         std::fs::create_dir(&self.home).unwrap();
         self.run();
     }

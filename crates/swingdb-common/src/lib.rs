@@ -19,6 +19,7 @@ pub mod error;
 pub mod floats;
 pub mod json;
 pub mod names;
+pub mod own_texts;
 pub mod progress;
 pub mod runtime;
 pub mod time;

@@ -56,6 +56,21 @@ impl TopOfGroupsExec {
     ) -> Self {
         Self { input, groups, order, fetch, metrics: ExecutionPlanMetricsSet::new() }
     }
+
+    /// What rows of one group have in common.
+    pub fn groups(&self) -> &[PhysicalExprRef] {
+        &self.groups
+    }
+
+    /// By which rows of a group are the first.
+    pub fn order(&self) -> &[PhysicalSortExpr] {
+        &self.order
+    }
+
+    /// How many rows of each group are asked for.
+    pub fn rows_of_group(&self) -> usize {
+        self.fetch
+    }
 }
 
 impl DisplayAs for TopOfGroupsExec {

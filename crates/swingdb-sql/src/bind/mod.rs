@@ -41,7 +41,7 @@ pub(crate) mod method_calls;
 pub(crate) mod named_queries;
 pub(crate) mod pivot;
 pub mod pivots;
-pub(crate) mod positional;
+pub mod positional;
 pub(crate) mod reused_aliases;
 pub(crate) mod row_structs;
 pub(crate) mod rowids;

@@ -5,6 +5,7 @@
 //! the numbers of its rows, which no `*` shows: `(SELECT *, row_number() OVER () AS n FROM a) AS a
 //! FULL JOIN (SELECT *, row_number() OVER () AS n FROM b) AS b ON a.n = b.n`.
 
+use datafusion::logical_expr::{Expr as PlanExpr, Join as PlanJoin};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, Select,
     SelectItem, Statement, TableFactor, TableWithJoins, WildcardAdditionalOptions,
@@ -19,6 +20,14 @@ use crate::bind::hidden::POSITION;
 use crate::bind::lookahead::Lookahead;
 use crate::bind::rowids::write_out_stars;
 use crate::bind::with_clauses::Withs;
+
+/// Whether a join of a plan was such a one: it goes by the order of its rows.
+pub fn pairs_rows(join: &PlanJoin) -> bool {
+    let is_position =
+        |expr: &PlanExpr| expr.column_refs().iter().any(|column| column.name == POSITION);
+    join.on.iter().any(|(left, right)| is_position(left) || is_position(right))
+        || join.filter.iter().any(is_position)
+}
 
 /// Writes these joins out.
 pub(crate) fn expand(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {

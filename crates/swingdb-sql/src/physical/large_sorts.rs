@@ -1,18 +1,19 @@
 //! Large sorts get texts of their own: [`LargeSorts`].
 //!
-//! The texts of a batch of a table lie in the memory of a whole segment, sixteen times as much as
-//! those of the batch. A sort counts that memory for each batch that it holds, so it spills, or
-//! fails, long before its rows fill its memory. Where rows are expected to take a part of
-//! `memory_limit`, each batch gets a copy of its texts before it is sorted.
+//! The texts of a batch of a table lie in the memory of a whole segment ([`own_texts`]). A sort
+//! counts that memory for each batch that it holds, so it spills, or fails, long before its rows
+//! fill its memory. Where rows are expected to take a part of `memory_limit`, each batch gets a
+//! copy of its texts before it is sorted.
+//!
+//! [`own_texts`]: swingdb_common::own_texts
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch};
-use arrow::datatypes::{ByteViewType, DataType};
-use datafusion::common::Result;
+use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
@@ -22,6 +23,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
 };
 use futures::{StreamExt, TryStreamExt};
+use swingdb_common::own_texts::with_own_texts;
 
 use crate::nodes::one_input::{one_input, rows_of_input};
 use crate::options::BATCH_ROWS;
@@ -29,8 +31,6 @@ use crate::physical::memory::{memory_limit, table_bytes};
 
 /// The part of the memory, one in so many, that rows may take before they get texts of their own.
 const SHARE: usize = 8;
-/// A column whose buffers are so many times as large as its texts gets its own.
-const SLACK: usize = 2;
 
 /// See the [module documentation](self). To run when sorts are final.
 #[derive(Debug, Default)]
@@ -114,56 +114,9 @@ impl ExecutionPlan for OwnTextsExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, context)?;
-        let rows = rows.and_then(|batch| std::future::ready(with_own_texts(&batch)));
+        let rows = rows.and_then(|batch| {
+            std::future::ready(with_own_texts(&batch).map_err(DataFusionError::from))
+        });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows.boxed())))
-    }
-}
-
-fn with_own_texts(batch: &RecordBatch) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().map(own_texts).collect();
-    Ok(RecordBatch::try_new(batch.schema(), columns)?)
-}
-
-fn own_texts(column: &ArrayRef) -> ArrayRef {
-    let own: Option<ArrayRef> = match column.data_type() {
-        DataType::Utf8View => compacted(column.as_string_view()).map(|own| Arc::new(own) as _),
-        DataType::BinaryView => compacted(column.as_binary_view()).map(|own| Arc::new(own) as _),
-        _ => None,
-    };
-    own.unwrap_or_else(|| Arc::clone(column))
-}
-
-fn compacted<T: ByteViewType>(column: &GenericByteViewArray<T>) -> Option<GenericByteViewArray<T>> {
-    let held: usize = column.data_buffers().iter().map(|buffer| buffer.capacity()).sum();
-    (held > SLACK * column.total_buffer_bytes_used()).then(|| column.gc())
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::{BinaryViewArray, Int32Array, StringViewArray};
-    use datafusion::common::utils::memory::get_record_batch_memory_size;
-
-    use super::*;
-
-    #[test]
-    fn a_part_of_a_segment_gets_texts_of_its_own() -> Result<()> {
-        let text = |n: i32| (n % 5 > 0).then(|| format!("a text that is no view, number {n}"));
-        let texts: StringViewArray = (0..4000).map(text).collect();
-        let bytes: BinaryViewArray = (0..4000).map(|n| text(n).map(String::into_bytes)).collect();
-        let whole = RecordBatch::try_from_iter([
-            ("n", Arc::new(Int32Array::from_iter_values(0..4000)) as ArrayRef),
-            ("texts", Arc::new(texts)),
-            ("bytes", Arc::new(bytes)),
-        ])?;
-        let part = whole.slice(1000, 100);
-        let own = with_own_texts(&part)?;
-        assert_eq!(own, part);
-        let sizes = [&part, &own].map(get_record_batch_memory_size);
-        assert!(sizes[1] * 10 < sizes[0], "{sizes:?}");
-        // What needs none shares them.
-        let shared = with_own_texts(&whole)?;
-        let of = |batch: &RecordBatch| batch.column(1).as_string_view().data_buffers()[0].as_ptr();
-        assert_eq!(of(&shared), of(&whole));
-        Ok(())
     }
 }
