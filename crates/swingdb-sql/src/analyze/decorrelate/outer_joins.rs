@@ -1,7 +1,8 @@
 //! Subqueries in the condition of an outer join: `a LEFT JOIN b ON a.x = b.x AND EXISTS (...)`.
 //!
 //! Above the join it is too late to ask them, since the join keeps rows that have no match. So what
-//! they give stands beside the rows of the side that they refer to, before these are joined.
+//! they give stands beside the rows of the side that they refer to, before these are joined. So it
+//! does in semi and anti joins, above which one side is gone.
 
 use std::sync::Arc;
 
@@ -27,8 +28,9 @@ pub(crate) fn unnest(join: Join) -> Result<Join> {
             outer.iter().all(|(_, column)| schema.has_column(column))
                 && own.iter().all(|column| schema.has_column(column))
         };
-        let schema = &join.schema;
-        if !outer.iter().all(|(_, column)| schema.has_column(column)) {
+        let sides = [join.left.schema(), join.right.schema()];
+        let is_own = |column| sides.iter().any(|side| side.has_column(column));
+        if !outer.iter().all(|(_, column)| is_own(column)) {
             // Of a query around this one, which is unnested later.
             return Ok(Transformed::no(part));
         }
