@@ -378,3 +378,18 @@ def test_polars_columns_of_nothing(con, frame):
     con.register("nothing", frame)
     assert con.sql("SELECT count(*) FROM nothing").fetchone() == (2,)
     assert con.sql("SELECT x FROM nothing LIMIT 1 OFFSET 1").fetchone()[0] in (None, {"a": None})
+
+
+@pytest.mark.parametrize("form", ["arrow", "batch", "reader"])
+def test_truth_values_of_a_byte_each_are_boolean(form: str) -> None:
+    """As Arrow's extension type `arrow.bool8` has them: 0 is false, all else true."""
+    stored = pa.array([0, 1, None, -7], pa.int8())
+    given = pa.table({"b": pa.ExtensionArray.from_storage(pa.bool8(), stored), "i": [1, 2, 3, 4]})
+    with swingdb.connect() as con:
+        con.register("given", FORMS[form](given))
+        con.execute("CREATE TABLE t AS SELECT * FROM given")
+        assert con.execute("SELECT * FROM t").fetchall() == [
+            (False, 1), (True, 2), (None, 3), (True, 4)
+        ]
+        con.append("t", FORMS[form](given))
+        assert con.execute("SELECT i FROM t WHERE b").fetchall() == [(2,), (4,), (2,), (4,)]

@@ -416,6 +416,15 @@ def test_queries_in_every_form(seed):
     assert seen["same"] >= 13, seen
 
 
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_clauses_of_every_kind(seed):
+    """As `random_clauses.py` from other seeds."""
+    from random_clauses import Clauses
+
+    seen = differences.compare(Clauses, [seed], 40)
+    assert seen["same"] >= 30, seen
+
+
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_windows_of_every_frame(seed):
     """As `random_windows.py` from other seeds."""

@@ -7,7 +7,8 @@ use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
 use pyo3_arrow::input::AnyRecordBatch;
 use swingdb::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchReader, StructArray};
-use swingdb::arrow::datatypes::{Field, Schema, SchemaRef};
+use swingdb::arrow::compute::cast;
+use swingdb::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use swingdb::arrow::error::ArrowError;
 
 use crate::errors;
@@ -26,34 +27,66 @@ pub fn reader_of(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader 
     })?;
     let reader = table.into_reader()?;
     swingdb::io::check_columns(&reader.schema()).map_err(|error| errors::raise(&error))?;
-    Ok(Box::new(Checked(reader)))
+    let schema = with_booleans(&reader.schema());
+    Ok(Box::new(Checked { reader, schema }))
 }
 
-/// A reader whose arrays are what they say.
-struct Checked(Box<dyn RecordBatchReader + Send>);
+/// A reader whose arrays are what they say, with truth values of a byte as BOOLEAN.
+struct Checked {
+    reader: Box<dyn RecordBatchReader + Send>,
+    schema: SchemaRef,
+}
+
+impl Checked {
+    fn checked(&self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
+        for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+            column.to_data().validate_full().map_err(|error| {
+                let message = format!("column {:?} is damaged: {error}", field.name());
+                ArrowError::InvalidArgumentError(message)
+            })?;
+        }
+        if !batch.schema_ref().fields().iter().any(|field| is_boolean(field)) {
+            return Ok(batch);
+        }
+        let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+        let columns = columns.map(|(field, column)| match is_boolean(field) {
+            true => cast(column, &DataType::Boolean),
+            false => Ok(Arc::clone(column)),
+        });
+        RecordBatch::try_new(Arc::clone(&self.schema), columns.collect::<Result<_, _>>()?)
+    }
+}
 
 impl Iterator for Checked {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = match self.0.next()? {
-            Ok(batch) => batch,
-            Err(error) => return Some(Err(error)),
-        };
-        for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-            if let Err(error) = column.to_data().validate_full() {
-                let message = format!("column {:?} is damaged: {error}", field.name());
-                return Some(Err(ArrowError::InvalidArgumentError(message)));
-            }
-        }
-        Some(Ok(batch))
+        let batch = self.reader.next()?;
+        Some(batch.and_then(|batch| self.checked(batch)))
     }
 }
 
 impl RecordBatchReader for Checked {
     fn schema(&self) -> SchemaRef {
-        self.0.schema()
+        Arc::clone(&self.schema)
     }
+}
+
+/// Whether a column is of Arrow's extension type for truth values that are a byte each.
+fn is_boolean(field: &Field) -> bool {
+    *field.data_type() == DataType::Int8 && field.extension_type_name() == Some("arrow.bool8")
+}
+
+/// The schema with BOOLEAN for these.
+fn with_booleans(schema: &SchemaRef) -> SchemaRef {
+    if !schema.fields().iter().any(|field| is_boolean(field)) {
+        return Arc::clone(schema);
+    }
+    let fields = schema.fields().iter().map(|field| match is_boolean(field) {
+        true => Arc::new(Field::new(field.name(), DataType::Boolean, field.is_nullable())),
+        false => Arc::clone(field),
+    });
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
 /// Exports a reader's batches as a capsule named `arrow_array_stream`.

@@ -16,15 +16,18 @@ use arrow::datatypes::{DataType, Fields};
 use datafusion::common::TableReference;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Function, Ident, JoinConstraint, JoinOperator, ObjectName,
-    ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, Statement, TableFactor, Visit, Visitor, VisitorMut, WildcardAdditionalOptions,
+    ExcludeSelectItem, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins,
+    Visit, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use swingdb_common::error::{Error, Result};
 use swingdb_common::names::free_name;
 use swingdb_files::table::is_file_function;
 
-use crate::ast::names::{constraint_mut, written_name};
+use crate::ast::build::is_named;
+use crate::ast::names::{constraint_mut, name_of, written_name};
+use crate::ast::shown_names::{are_same, column_name};
 use crate::ast::walk::walk_mut;
 use crate::bind::columns::names_of;
 use crate::bind::lookahead::Lookahead;
@@ -245,12 +248,16 @@ impl Visitor for Collector<'_> {
             }
             _ => None,
         };
-        self.names.open |= !matches!(
-            factor,
+        self.names.open |= match factor {
             TableFactor::Table { args: None, .. }
-                | TableFactor::Derived { .. }
-                | TableFactor::NestedJoin { .. }
-        );
+            | TableFactor::Derived { .. }
+            | TableFactor::NestedJoin { .. } => false,
+            // A column of each list, if all have names.
+            TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } => {
+                alias.columns.len() != array_exprs.len()
+            }
+            _ => true,
+        };
         if let Some(alias) = alias {
             self.known.add(&alias.name.value);
             for column in &alias.columns {
@@ -346,6 +353,7 @@ impl VisitorMut for Fixer {
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         reused_aliases::expand(select, &self.names);
+        name_parts(select);
         name_columns(&mut select.projection, false);
         ControlFlow::Continue(())
     }
@@ -375,6 +383,56 @@ impl VisitorMut for Fixer {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Names columns of relations around a query, `LATERAL (SELECT x.a)`, and fields of structs after
+/// their last part. The engine calls them `outer_ref(x.a)` and `t.x[a]`.
+fn name_parts(select: &mut Select) {
+    let mut own = Vec::new();
+    if !select.from.iter().all(|from| names_in(from, &mut own)) {
+        return;
+    }
+    let is_own = |of: &Ident| own.iter().any(|own| own.eq_ignore_ascii_case(&of.value));
+    let is_part = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+            let [of, name] = parts.as_slice() else { return None };
+            (!is_own(of)).then(|| name.clone())
+        }
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => own.is_empty().then(|| name.clone()),
+        _ => None,
+    };
+    for at in 0..select.projection.len() {
+        let Some(alias) = is_part(&select.projection[at]) else { continue };
+        let is_called = |item: &SelectItem| match item {
+            SelectItem::ExprWithAlias { alias: other, .. } => are_same(&other.value, &alias.value),
+            SelectItem::UnnamedExpr(expr) => {
+                column_name(expr).is_some_and(|name| are_same(name, &alias.value))
+            }
+            _ => true,
+        };
+        let mut others = select.projection.iter().enumerate().filter(|(other, _)| *other != at);
+        if !others.any(|(_, other)| is_called(other))
+            && let SelectItem::UnnamedExpr(expr) = &select.projection[at]
+        {
+            select.projection[at] = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+}
+
+/// Adds the names of the relations of a FROM clause; false where one has none.
+fn names_in(from: &TableWithJoins, names: &mut Vec<String>) -> bool {
+    let mut joined = from.joins.iter().map(|join| &join.relation);
+    std::iter::once(&from.relation).chain(&mut joined).all(|factor| match factor {
+        TableFactor::NestedJoin { alias: None, table_with_joins } => {
+            names_in(table_with_joins, names)
+        }
+        factor => {
+            let name = name_of(factor).map(|name| name.value.clone());
+            let is_named = name.is_some();
+            names.extend(name);
+            is_named
+        }
+    })
 }
 
 /// Columns of a set operation belong to no table any more, and so need names of their own.
@@ -434,10 +492,25 @@ fn name_columns(items: &mut [SelectItem], alone: bool) {
     }
 }
 
+/// Calls whose value is a list for sure. Of a struct `unnest` makes several columns.
+const LISTS: [&str; 6] =
+    ["list", "array_agg", "range", "generate_series", "string_split", "list_value"];
+
+fn unnests_list(call: &Function) -> bool {
+    let FunctionArguments::List(list) = &call.args else { return false };
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(_)))] => true,
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(of)))] => {
+            LISTS.iter().any(|list| is_named(&of.name, list))
+        }
+        _ => false,
+    }
+}
+
 /// Whether an expression can stand for several columns, so that one name does not fit.
 fn has_many_columns(expr: &Expr) -> bool {
     match expr {
-        Expr::Function(Function { name, .. }) => name.to_string().eq_ignore_ascii_case("unnest"),
+        Expr::Function(call) => is_named(&call.name, "unnest") && !unnests_list(call),
         Expr::Wildcard(_) | Expr::QualifiedWildcard(..) => true,
         _ => false,
     }

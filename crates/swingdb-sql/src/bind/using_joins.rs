@@ -3,11 +3,13 @@
 //! After `a LEFT JOIN b USING (k)` the plain name `k` is `a.k`, after `RIGHT JOIN` it is `b.k`,
 //! after `FULL JOIN` the one of the two that is not NULL. The engine shows the one whose table
 //! comes first in the alphabet for `*`, and takes `k` for ambiguous in WHERE. So these joins get an
-//! `ON`, and the plain names in the SELECT what they stand for. All that has to know which columns
-//! are merged, and what `*` shows after that, asks here ([`shown`]).
+//! `ON`, and the plain names in the SELECT what they stand for, also in the conditions of joins
+//! behind them, in arguments and LATERAL subqueries of FROM, and in subqueries that have no column
+//! of the name. All that has to know which columns are merged, and what `*` shows after that, asks
+//! here ([`shown`]).
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use datafusion::common::TableReference;
@@ -23,7 +25,7 @@ use swingdb_common::names::free_name;
 
 use crate::ast::build::call;
 use crate::ast::names::constraint_mut;
-use crate::ast::walk::{replace_names, walk_mut};
+use crate::ast::walk::walk_mut;
 use crate::ast::{build, stars};
 use crate::desugar::relations::Relations;
 
@@ -242,23 +244,29 @@ impl Column {
 struct Merged<'a> {
     columns: Vec<Column>,
     shown: Vec<Relation<'a>>,
-    /// The condition of each join that merges columns.
+    /// The new condition of each join that merges columns, or is by columns merged before.
     conditions: Vec<Option<Expr>>,
+    /// The relations in their order, with values for the names of columns merged before them.
+    factors: Vec<TableFactor>,
+    columns_of: &'a ColumnsOf<'a>,
 }
 
 impl<'a> Merged<'a> {
     /// `None` where it cannot be told whose the columns are.
     fn of(from: &[TableWithJoins], columns_of: &'a ColumnsOf<'a>) -> Result<Option<Self>> {
-        let mut merged = Self { columns: Vec::new(), shown: Vec::new(), conditions: Vec::new() };
+        let (columns, shown, conditions, factors) = Default::default();
+        let mut merged = Self { columns, shown, conditions, factors, columns_of };
         for (chain, from) in from.iter().enumerate() {
             let Some(first) = Relation::of(&from.relation, chain, columns_of) else {
                 return Ok(None);
             };
+            merged.see(&from.relation);
             merged.shown.push(first);
             for join in &from.joins {
                 let Some(right) = Relation::of(&join.relation, chain, columns_of) else {
                     return Ok(None);
                 };
+                merged.see(&join.relation);
                 if !merged.add(right, join)? {
                     return Ok(None);
                 }
@@ -284,7 +292,10 @@ impl<'a> Merged<'a> {
                 None => return Ok(false),
             },
         };
-        let mut condition = None;
+        let mut condition = match on {
+            JoinConstraint::On(on) => self.condition(on, &right),
+            _ => None,
+        };
         if !names.is_empty() {
             let Some(equal) = self.join(&names, &mut right, value) else { return Ok(false) };
             condition = Some(if is_asof(join) { nearest(equal) } else { build::all(equal) });
@@ -295,6 +306,25 @@ impl<'a> Merged<'a> {
             self.shown.push(right);
         }
         Ok(true)
+    }
+
+    /// Adds a relation as it is seen among those before it.
+    fn see(&mut self, factor: &TableFactor) {
+        let mut factor = factor.clone();
+        // Names in the brackets of other joins are their own.
+        if !self.columns.is_empty() && !matches!(factor, TableFactor::NestedJoin { .. }) {
+            self.replace(&mut factor);
+        }
+        self.factors.push(factor);
+    }
+
+    /// A condition with values for the names of columns merged before, unless the relation that is
+    /// joined may have such a column itself.
+    fn condition(&self, on: &Expr, right: &Relation<'_>) -> Option<Expr> {
+        right.columns().filter(|_| !self.columns.is_empty())?;
+        let mut on = on.clone();
+        self.replace_if(&mut on, &|name| right.column(&unquoted(name)).is_none());
+        Some(on)
     }
 
     /// The relations before another that it is joined to, with their places.
@@ -432,15 +462,11 @@ impl<'a> Merged<'a> {
         select.projection = projection;
         let mut from = std::mem::take(&mut select.from);
         self.replace(select);
-        for (join, condition) in from.iter_mut().flat_map(|f| &mut f.joins).zip(&self.conditions) {
-            if let (Some(on), Some(condition)) =
-                (constraint_mut(&mut join.join_operator), condition)
-            {
-                *on = JoinConstraint::On(condition.clone());
-            }
-        }
+        self.settle(&mut from);
         select.from = from;
         if let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = order_by {
+            let named = select.projection.iter().filter_map(name_of);
+            shown.extend(named.filter(|(_, is_alias)| *is_alias).map(|(name, _)| name.clone()));
             for by in order {
                 // The name of a column of the result stays one.
                 let named = match &by.expr {
@@ -456,6 +482,24 @@ impl<'a> Merged<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Puts the relations as they are seen, and the conditions, into a FROM.
+    fn settle(&self, from: &mut [TableWithJoins]) {
+        let mut factors = self.factors.iter();
+        for from in &mut *from {
+            let joined = from.joins.iter_mut().map(|join| &mut join.relation);
+            for (own, seen) in std::iter::once(&mut from.relation).chain(joined).zip(&mut factors) {
+                own.clone_from(seen);
+            }
+        }
+        for (join, condition) in from.iter_mut().flat_map(|f| &mut f.joins).zip(&self.conditions) {
+            if let (Some(on), Some(condition)) =
+                (constraint_mut(&mut join.join_operator), condition)
+            {
+                *on = JoinConstraint::On(condition.clone());
+            }
+        }
     }
 
     /// The columns of `* EXCLUDE (...)` and the like, one by one.
@@ -524,8 +568,79 @@ impl<'a> Merged<'a> {
 
     /// Puts values for the plain names.
     fn replace<T: VisitMut>(&self, tree: &mut T) {
-        replace_names(tree, &mut |name| self.value(name));
+        self.replace_if(tree, &|_| true);
     }
+
+    /// Puts values for the plain names for which it is to be done. In a subquery these are names
+    /// that it has no column for.
+    fn replace_if<T: VisitMut>(&self, tree: &mut T, wanted: &dyn Fn(&Ident) -> bool) {
+        let mut replacer = Replacer { merged: self, wanted, inside: Vec::new() };
+        // Never breaks, so the result says nothing.
+        let _ = walk_mut(tree, &mut replacer);
+    }
+}
+
+/// Puts values for plain names.
+struct Replacer<'a> {
+    merged: &'a Merged<'a>,
+    wanted: &'a dyn Fn(&Ident) -> bool,
+    /// The names that each of the subqueries around has itself; `None` where they are not known.
+    inside: Vec<Option<BTreeSet<String>>>,
+}
+
+impl VisitorMut for Replacer<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let own = query.with.is_none().then(|| own_names(&query.body, self.merged.columns_of));
+        self.inside.push(own.flatten());
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.inside.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(name) = expr
+            && (self.wanted)(name)
+            && let Some(value) = self.merged.value(name)
+        {
+            let called = name.value.to_lowercase();
+            let is_others = |own: &Option<BTreeSet<String>>| {
+                own.as_ref().is_some_and(|names| !names.contains(&called))
+            };
+            if self.inside.iter().all(is_others) {
+                *expr = value;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The names, in small letters, that a plain name inside of a query may mean before one outside.
+fn own_names(body: &SetExpr, columns_of: &ColumnsOf<'_>) -> Option<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    match body {
+        SetExpr::Select(select) => {
+            for from in &select.from {
+                let joined = from.joins.iter().map(|join| &join.relation);
+                for relation in std::iter::once(&from.relation).chain(joined) {
+                    names.extend(columns_of(relation)?.iter().map(|name| name.to_lowercase()));
+                }
+            }
+            let aliases = select.projection.iter().filter_map(name_of);
+            names.extend(aliases.map(|(name, _)| name.value.to_lowercase()));
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            names.extend(own_names(left, columns_of)?);
+            names.extend(own_names(right, columns_of)?);
+        }
+        SetExpr::Values(_) => {}
+        _ => return None,
+    }
+    Some(names)
 }
 
 /// What stands behind a `*`.

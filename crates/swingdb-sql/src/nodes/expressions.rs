@@ -7,7 +7,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, merge_schema};
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection, Subquery};
 
 /// Rewrites every part of a node's expressions, the inner ones first, if any part `is_concerned`.
 /// `rewrite` also gets what the node reads. Columns keep their names.
@@ -70,6 +70,27 @@ pub(crate) fn filtered(plan: Arc<LogicalPlan>, conditions: Vec<Expr>) -> Result<
         Some(all) => Arc::new(LogicalPlan::Filter(Filter::try_new(all, plan)?)),
         None => plan,
     })
+}
+
+/// The subquery of `x IN (SELECT y ...)` with what `change` makes of `y`, which also gets the
+/// columns that `y` is of. What selects the elements stays one projection: correlated subqueries
+/// are looked into.
+pub(crate) fn with_element(
+    subquery: Subquery,
+    change: impl FnOnce(Expr, &DFSchema) -> Expr,
+) -> Result<Subquery> {
+    let Subquery { subquery: rows, outer_ref_columns, spans } = subquery;
+    let (relation, field) = rows.schema().qualified_field(0);
+    let (relation, name) = (relation.cloned(), field.name().clone());
+    let (element, input) = match rows.as_ref() {
+        LogicalPlan::Projection(list) if list.expr.len() == 1 => {
+            (list.expr[0].clone().unalias(), Arc::clone(&list.input))
+        }
+        _ => (Expr::Column(rows.schema().qualified_field(0).into()), rows),
+    };
+    let element = change(element, input.schema()).alias_qualified(relation, name);
+    let list = LogicalPlan::Projection(Projection::try_new(vec![element], input)?);
+    Ok(Subquery { subquery: Arc::new(list), outer_ref_columns, spans })
 }
 
 /// Whether this is an aggregate of all rows, and nothing above it that could leave it out.

@@ -1,10 +1,16 @@
-//! Keys whose order the engine cannot follow become columns: [`KEYS_AS_COLUMNS`].
+//! Keys that the engine cannot follow, or computes again and again, become columns:
+//! [`KEYS_AS_COLUMNS`].
 //!
 //! Operators ask for rows in an order, and the engine's last rule checks that they come in it. It
 //! derives that from bounds of each part of a key, and gives up where parts have bounds of types
 //! that do not fit: `length(s) > 3`, `NOT starts_with(s, 'a')`, whose functions tell no bounds. It
 //! refuses the order then that a sort by the same key has just made. A column needs no bounds. Nor
 //! can it contain another key, see [`contains_another`].
+//!
+//! Each operator computes its keys by itself: a sort in each partition, the merge of these, the
+//! window above them, the condition that tells a sorted LIMIT which rows can still come first. Of
+//! `random()` and `nextval('s')` each of them would see other values. A column has one for each
+//! row.
 //!
 //! | this | becomes |
 //! |---|---|
@@ -114,9 +120,9 @@ impl<'a> Keys<'a> {
         keys.iter_mut().for_each(|key| self.set(&mut key.expr));
     }
 
-    /// Puts a column in the place of a key whose order is lost.
+    /// Puts a column in the place of a key whose order is lost, or whose values are drawn.
     fn set(&mut self, key: &mut Expr) {
-        if loses_order(key, self.input.schema()) {
+        if key.is_volatile() || loses_order(key, self.input.schema()) {
             self.put(key);
         }
     }

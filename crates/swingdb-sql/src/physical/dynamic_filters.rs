@@ -9,7 +9,9 @@
 //!
 //! Nor does it hand down the bounds of an aggregate that tell of a part of its values, nor anything
 //! past a limit, whether an operator or a part of one (a scan of the first rows, a sorted LIMIT): a
-//! row that is left out below a limit would let another row in.
+//! row that is left out below a limit would let another row in. Nor a condition on what is drawn
+//! for each row, `random()` or `nextval('s')`, past the projection that draws it: what is below
+//! would draw other values.
 
 use std::sync::Arc;
 
@@ -87,7 +89,7 @@ impl HandDown {
                     true => column_lineage::in_child(node.as_ref(), place, condition)?,
                     false => None,
                 };
-                passed.offer(followed);
+                passed.offer(followed.filter(lasting));
             }
             let result = self.hand_down(child, &passed.conditions, config)?;
             let mut told = passed.answers(&result.filters).into_iter();

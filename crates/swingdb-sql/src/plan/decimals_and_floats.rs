@@ -11,12 +11,13 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, InSubquery};
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast,
 };
 use swingdb_functions::nested::unified::common_time;
 
+use crate::nodes::expressions::with_element;
 use crate::plan::dates_and_numbers;
 use crate::plan::moments::{self, MAX_LOOKED_AT};
 
@@ -93,6 +94,26 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
         _ => false,
     };
     Ok(Transformed::new_transformed(expr, changed))
+}
+
+/// `x IN (SELECT y ...)`, of types that compare.
+pub(crate) fn in_rows(membership: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let element = membership.subquery.subquery.schema().field(0).data_type().clone();
+    let types = [membership.expr.get_type(schema)?, element];
+    let becomes = [0, 1].map(|side| settled(&types[side], &types));
+    if becomes == types {
+        return Ok(Transformed::no(Expr::InSubquery(membership)));
+    }
+    let InSubquery { mut expr, subquery, negated } = membership;
+    let [asked, element] = &becomes;
+    if *asked != types[0] {
+        *expr = converted(*expr, asked);
+    }
+    let subquery = match *element == types[1] {
+        true => subquery,
+        false => with_element(subquery, |value, _| converted(value, element))?,
+    };
+    Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
 }
 
 /// Makes a value that stands for another one of its type, as a cast does: the engine would cut

@@ -141,7 +141,7 @@ fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed
                 mixed if decimals_and_floats::is_concerned(&mixed) => {
                     if let Expr::InSubquery(membership) = mixed {
                         dates_and_numbers::check_membership(&membership, schema)?;
-                        return times::in_rows(membership, schema);
+                        return decimals_and_floats::in_rows(membership, schema);
                     }
                     let mixed = times::rewrite(mixed, schema);
                     mixed.transform_data(|mixed| decimals_and_floats::rewrite(mixed, schema))?

@@ -3,13 +3,11 @@
 //! The engine compares none with another, and times in nanoseconds are what programs such as Polars
 //! have, while a TIME of SQL is in microseconds.
 
-use std::sync::Arc;
-
 use arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, Subquery, cast};
+use datafusion::logical_expr::expr::{Between, Case, InList};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use swingdb_functions::nested::unified::common_time;
 
 /// The comparison of times of one unit; what operators compare is settled when they are planned.
@@ -29,32 +27,6 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     };
     let changed = settle(&mut sides, schema);
     Transformed::new_transformed(expr, changed)
-}
-
-/// `time IN (SELECT other ...)` of times of one unit.
-pub(crate) fn in_rows(membership: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let InSubquery { expr, subquery, negated } = membership;
-    let (given, column) = (expr.get_type(schema)?, subquery.subquery.schema().field(0).clone());
-    let types = [given, column.data_type().clone()];
-    let Some(common) = common_time(&types) else {
-        return Ok(Transformed::no(Expr::InSubquery(InSubquery { expr, subquery, negated })));
-    };
-    let expr = match types[0] == common {
-        true => expr,
-        false => Box::new(cast(*expr, common.clone())),
-    };
-    let subquery = match types[1] == common {
-        true => subquery,
-        false => {
-            let (relation, name) = subquery.subquery.schema().qualified_field(0);
-            let element = cast(Expr::Column((relation, name).into()), common)
-                .alias_qualified(relation.cloned(), name.name());
-            let rows = LogicalPlanBuilder::from(Arc::clone(&subquery.subquery));
-            let rows = Arc::new(rows.project([element])?.build()?);
-            Subquery { subquery: rows, ..subquery }
-        }
-    };
-    Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
 }
 
 /// Makes the times among these of one unit, unless they are.

@@ -18,6 +18,7 @@ use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
 use crate::analyze::decorrelate::only_element::only_element;
 use crate::analyze::decorrelate::outer_references::references;
+use crate::nodes::expressions::is_exactly_one_row;
 use crate::plan::materialized_parts;
 
 /// The subquery of an expression that is one.
@@ -253,6 +254,19 @@ fn forgets_row_of_none(plan: &LogicalPlan, is_value: bool) -> Result<bool> {
             }
             _ => Ok(false),
         }),
+    }
+}
+
+/// Whether the one row of an aggregate of all rows may be left out by a condition above it. Where
+/// such a subquery is a value, no row is NULL, as the engine has it. A LATERAL has no row then.
+pub(crate) fn leaves_row_out(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(list) => leaves_row_out(&list.input),
+        LogicalPlan::SubqueryAlias(alias) => leaves_row_out(&alias.input),
+        LogicalPlan::Filter(filter) => {
+            is_exactly_one_row(&filter.input) || leaves_row_out(&filter.input)
+        }
+        _ => false,
     }
 }
 

@@ -17,7 +17,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
 use crate::analyze::decorrelate::attach::{Rows, relation};
-use crate::analyze::decorrelate::by_engine::{SubquerySite, pulls_up, subquery_of};
+use crate::analyze::decorrelate::by_engine::{SubquerySite, leaves_row_out, pulls_up, subquery_of};
 use crate::analyze::decorrelate::join_conditions;
 use crate::analyze::decorrelate::outer_references::references;
 use crate::nodes::expressions::{any_node, any_part};
@@ -75,7 +75,10 @@ fn unnest_lateral(join: Join) -> Result<Transformed<LogicalPlan>> {
     let beyond = outer.iter().any(|(_, column)| !join.left.schema().has_column(column));
     let pull = PullUpCorrelatedExpr::new().with_need_handle_count_bug(true);
     let joins = matches!(join.join_type, JoinType::Inner | JoinType::Left);
-    let is_left = beyond || refers_where_joins_hide(&join, subquery) || !pulls_up(subquery, pull)?;
+    let is_left = beyond
+        || refers_where_joins_hide(&join, subquery)
+        || leaves_row_out(&subquery.subquery)
+        || !pulls_up(subquery, pull)?;
     if outer.is_empty() || !joins || !is_left {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     }

@@ -1,8 +1,6 @@
 //! Expressions that compare values for equality: operators, lists, subqueries, functions, and the
 //! arguments of aggregates and windows.
 
-use std::sync::Arc;
-
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -10,9 +8,7 @@ use datafusion::logical_expr::expr::{
     AggregateFunction, Between, BinaryExpr, Case, InList, InSubquery, ScalarFunction,
     WindowFunction,
 };
-use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, Operator, Projection, Subquery, cast,
-};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast};
 use swingdb_common::floats::has_floats;
 use swingdb_functions::keys::order;
 use swingdb_functions::keys::order::{element_bytes, is_sorted_by_bytes, order_bytes};
@@ -24,6 +20,7 @@ use crate::analyze::equality::keys::{
 };
 use crate::analyze::equality::lists;
 use crate::analyze::equality::signs::{is_choice, is_order, is_ordering};
+use crate::nodes::expressions::with_element;
 use crate::nodes::list_functions::SEARCH_FUNCTIONS;
 
 /// Elements up to which a list is looked through for a NaN.
@@ -210,19 +207,7 @@ fn in_subquery(membership: InSubquery, schema: &DFSchema) -> Result<Transformed<
         return Ok(Transformed::no(Expr::InSubquery(membership)));
     }
     let InSubquery { expr, subquery, negated } = membership;
-    let Subquery { subquery, outer_ref_columns, spans } = subquery;
-    let (relation, field) = subquery.schema().qualified_field(0);
-    let (relation, name) = (relation.cloned(), field.name().clone());
-    // What selects the elements stays one projection: correlated subqueries are looked into.
-    let (element, input) = match subquery.as_ref() {
-        LogicalPlan::Projection(list) if list.expr.len() == 1 => {
-            (list.expr[0].clone().unalias(), Arc::clone(&list.input))
-        }
-        _ => (Expr::Column(subquery.schema().qualified_field(0).into()), subquery),
-    };
-    let element = key(element, input.schema()).data.alias_qualified(relation, name);
-    let list = LogicalPlan::Projection(Projection::try_new(vec![element], input)?);
-    let subquery = Subquery { subquery: Arc::new(list), outer_ref_columns, spans };
+    let subquery = with_element(subquery, |element, columns| key(element, columns).data)?;
     let expr = Box::new(key(*expr, schema).data);
     Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
 }
