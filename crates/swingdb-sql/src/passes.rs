@@ -61,6 +61,7 @@ use crate::optimize::unseen_order::UNSEEN_ORDER;
 use crate::optimize::where_true::WHERE_TRUE;
 use crate::physical::aggregate_statistics::FromStatistics;
 use crate::physical::beside_scan::BesideScan;
+use crate::physical::drawn::NotConstant;
 use crate::physical::dynamic_filters::HandDown;
 use crate::physical::first_groups::FirstGroups;
 use crate::physical::grace_joins::GraceJoins;
@@ -522,6 +523,11 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
 
 /// Our rules about physical plans, among the engine's.
 pub(crate) const PHYSICAL: &[Pass<PhysicalRule>] = &[
+    Pass {
+        file: "physical/drawn",
+        why: "The engine takes drawn values for constants; before it looks at any order.",
+        turn: Turn::First(|| Arc::new(NotConstant)),
+    },
     Pass {
         file: "physical/aggregate_statistics",
         why: "The engine's rule answers a subquery's aggregate below one with FILTER.",

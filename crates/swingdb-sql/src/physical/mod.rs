@@ -4,6 +4,7 @@ pub(crate) mod aggregate_statistics;
 pub(crate) mod asof;
 pub(crate) mod beside_scan;
 pub(crate) mod column_lineage;
+pub(crate) mod drawn;
 pub(crate) mod dynamic_filters;
 pub(crate) mod first_groups;
 pub(crate) mod grace_joins;
