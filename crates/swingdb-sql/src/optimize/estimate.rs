@@ -36,7 +36,7 @@ enum ColumnEstimate {
     /// A column of a table.
     Stored(Arc<Table>, usize),
     /// A column of rows that are elsewhere, and how many these are.
-    Told(ColumnStatistics, f64),
+    Told(Arc<ColumnStatistics>, f64),
     /// A computed column with so many different values.
     Computed(f64),
 }
@@ -352,7 +352,7 @@ fn told(statistics: &Statistics, schema: &Schema, table: Option<&TableReference>
     let columns = schema.fields().iter().zip(&statistics.column_statistics);
     let columns = columns.map(|(field, known)| {
         let column = Column::new(table.cloned(), field.name());
-        (column, ColumnEstimate::Told(known.clone(), rows))
+        (column, ColumnEstimate::Told(Arc::new(known.clone()), rows))
     });
     Estimate { rows: rows.max(1.0), columns: columns.collect() }
 }

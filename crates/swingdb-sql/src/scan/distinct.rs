@@ -78,7 +78,9 @@ const MAX_REMEMBERED: usize = 10_000;
 static REMEMBERED: Mutex<Option<HashMap<Key, f64>>> = Mutex::new(None);
 
 /// For tables and columns: how many rows the table had when it was last sampled, and what came out.
-static RECENT: Mutex<Option<HashMap<(u64, usize), (u64, f64)>>> = Mutex::new(None);
+type Recent = HashMap<(u64, usize), (u64, f64)>;
+
+static RECENT: Mutex<Option<Recent>> = Mutex::new(None);
 
 /// As [`remembered_distinct`], or by a sample of a version that had nearly as many rows.
 pub(crate) fn recent_distinct(table: &Table, column: usize) -> Option<f64> {
