@@ -46,7 +46,7 @@ def test_scans_of_the_other_side_learn_the_keys(con: swingdb.Connection) -> None
 def test_a_join_beyond_the_memory_limit_says_so(con: swingdb.Connection) -> None:
     con.execute("CREATE TABLE wide AS SELECT i AS id, i * 1000003 AS k FROM range(1000000) r(i)")
     con.execute("SET threads = 8")
-    con.execute("SET memory_limit = '8MB'")
+    con.execute("SET memory_limit = '1MB'")
     with pytest.raises(swingdb.Error, match="HashJoinInput|emory"):
         con.execute("SELECT count(*) FROM wide a JOIN wide b ON a.k = b.k").fetchall()
 
