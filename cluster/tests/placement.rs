@@ -385,6 +385,39 @@ fn operators_of_the_database_run_at_nodes_or_are_left_out() {
     });
 }
 
+#[test]
+fn windows_are_sent_with_all_that_they_say() {
+    with_room(|| {
+        let both = Both::new(&[("a", hash("k"), ROWS)]);
+        let plain = "SELECT k, lag(g) OVER (PARTITION BY g ORDER BY k), \
+             sum(k) OVER (PARTITION BY g ORDER BY k ROWS 1 PRECEDING) FROM a";
+        both.same(plain);
+        let done = carried_out(&both.session, plain);
+        let (above, stages) = done.split_once("Stage").unwrap();
+        assert!(stages.contains("WindowAggExec") && !above.contains("WindowAggExec"), "{done}");
+        for function in [
+            "lag(nullif(k % 7, 3) IGNORE NULLS)",
+            "lead(nullif(k % 7, 3), 2, -1 IGNORE NULLS)",
+            "first_value(nullif(k % 7, 3) IGNORE NULLS)",
+            "nth_value(nullif(k % 7, 3), 2 IGNORE NULLS)",
+            "sum(k) FILTER (WHERE k % 3 = 1)",
+            "list(DISTINCT k % 3)",
+        ] {
+            for over in [
+                "PARTITION BY g ORDER BY k",
+                "PARTITION BY k ORDER BY g",
+                "PARTITION BY g ORDER BY k DESC ROWS 2 PRECEDING",
+                "PARTITION BY g ORDER BY k ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+            ] {
+                both.same(&format!(
+                    "SELECT k, {function} OVER ({over}), row_number() OVER ({over}), \
+                     last_value(k) OVER (PARTITION BY g ORDER BY k DESC) FROM a"
+                ));
+            }
+        }
+    });
+}
+
 /// What runs at nodes, by EXPLAIN ANALYZE: there keys have been asked for.
 fn carried_out(session: &Session, sql: &str) -> String {
     asked(session, &format!("EXPLAIN ANALYZE {sql}")).concat().join("\n")
