@@ -291,7 +291,7 @@ bench-tpch: build ## TPC-H at scale 1, 22 queries, values compared, against Duck
 
 .PHONY: bench-cluster
 bench-cluster: build cluster ## TPC-H on clusters of 1, 2, 4 and 8 shards: CPU, bytes over the network (root)
-	$(PY) bench/cluster.py --bin $(BIN) --programs $(CARGO_TARGET_DIR)/cluster/release
+	$(PY) bench/cluster.py --bin $(BIN) --programs $(CARGO_TARGET_DIR)/cluster/release $(JOB)
 
 .PHONY: bench-per-query
 bench-per-query: build ## A fresh process per query: swingdb sql, duckdb, polars
