@@ -119,12 +119,12 @@ impl Drop for Server {
 /// The rows of a FlightInfo.
 pub async fn rows(client: &mut Client, info: FlightInfo) -> Result<Vec<RecordBatch>, FlightError> {
     let ticket = info.endpoint[0].ticket.clone().unwrap();
-    let stream = client.do_get(ticket).await.map_err(FlightError::from)?;
+    let stream = client.do_get(ticket).await?;
     stream.try_collect().await
 }
 
 pub async fn query(client: &mut Client, sql: &str) -> Result<Vec<RecordBatch>, FlightError> {
-    let info = client.execute(sql.to_string(), None).await.map_err(FlightError::from)?;
+    let info = client.execute(sql.to_string(), None).await?;
     rows(client, info).await
 }
 
