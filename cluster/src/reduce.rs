@@ -28,7 +28,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::Optimizer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
-use swingdb_sql::engine::expected;
+use swingdb_sql::engine::{drops_unmatched, expected};
 
 use crate::scan::ShardedTable;
 
@@ -154,12 +154,7 @@ fn of_join(join: &Join, from: f64) -> Result<Vec<Asked>> {
     if join.null_equality == NullEquality::NullEqualsNull || join.null_aware {
         return Ok(all);
     }
-    let (drops_left, drops_right) = match join.join_type {
-        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => (true, true),
-        JoinType::Left | JoinType::LeftAnti => (false, true),
-        JoinType::Right | JoinType::RightAnti => (true, false),
-        JoinType::Full | JoinType::LeftMark | JoinType::RightMark => (false, false),
-    };
+    let (drops_left, drops_right) = drops_unmatched(join.join_type);
     for (left, right) in &join.on {
         let (Some(left), Some(right)) = (left.try_as_col(), right.try_as_col()) else { continue };
         if !is_listed(&join.left, left, &join.right, right) {

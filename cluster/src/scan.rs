@@ -328,12 +328,12 @@ impl ShardScan {
         if self.said.room != 1 || local.0.process != shard.process {
             return Ok(None);
         }
-        // A table of a snapshot is planned at once.
-        let planned = plan_at(&local.0, &self.asked(shard)).now_or_never();
-        let Some((plan, _)) = planned.transpose()? else { return Ok(None) };
-        let told = with_running_conditions(plan, &self.running, config.options());
-        let plan = told.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let Some(whole) = scan_with_whole_keys(&plan, column)? else { return Ok(None) };
+        // A table of a snapshot is planned at once; what reads it then has the same plan.
+        let (asked, options) = (self.asked(shard), config.options());
+        let made = || told_plan(&local.0, &asked, &self.running, options);
+        let planned = self.local[0].get_or_try_init(made);
+        let Some(plan) = planned.now_or_never().transpose()? else { return Ok(None) };
+        let Some(whole) = scan_with_whole_keys(plan, column)? else { return Ok(None) };
         let scan = Self::new(self.said.clone(), self.schema(), Arc::clone(&self.statistics));
         let local = Arc::new(vec![OnceCell::new_with(Some(whole))]);
         Ok(Some(Self { local, ..scan.told(Arc::clone(&self.running)) }))
@@ -438,6 +438,18 @@ pub async fn plan_at(
     let filters = filters.collect::<Result<Vec<_>>>()?;
     let plan = provider.scan(&state, Some(&scan.projection), &filters, scan.limit).await?;
     Ok((plan, context))
+}
+
+/// The same, which is told what becomes known while it runs.
+async fn told_plan(
+    node: &Node,
+    scan: &Scan,
+    running: &[Arc<dyn PhysicalExpr>],
+    options: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let (plan, _) = plan_at(node, scan).await?;
+    let told = with_running_conditions(plan, running, options);
+    told.map_err(|error| DataFusionError::External(Box::new(error)))
 }
 
 impl DisplayAs for ShardScan {
@@ -546,11 +558,8 @@ impl ExecutionPlan for ShardScan {
             let running = Arc::clone(&self.running);
             let rows = async move {
                 let options = context.session_config().options();
-                let made = plans[slot].get_or_try_init(|| async {
-                    let (plan, _) = plan_at(&local.0, &scan).await?;
-                    let told = with_running_conditions(plan, &running, options);
-                    told.map_err(|error| DataFusionError::External(Box::new(error)))
-                });
+                let made = || told_plan(&local.0, &scan, &running, options);
+                let made = plans[slot].get_or_try_init(made);
                 let plan = Arc::clone(made.await?);
                 let all = plan.properties().output_partitioning().partition_count();
                 let mine =

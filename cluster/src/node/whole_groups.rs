@@ -39,13 +39,8 @@ impl WholeKeys for AtNode<'_> {
     }
 
     fn of_scan(&self, scan: &Plan, column: usize) -> Result<Option<Plan>> {
-        match scan.downcast_ref::<ShardScan>() {
-            Some(scan) => Ok(scan.with_whole_keys(column, self.config)?.map(|scan| {
-                let scan: Plan = Arc::new(scan);
-                scan
-            })),
-            None => Ok(None),
-        }
+        let Some(scan) = scan.downcast_ref::<ShardScan>() else { return Ok(None) };
+        Ok(scan.with_whole_keys(column, self.config)?.map(|scan| Arc::new(scan) as Plan))
     }
 
     /// Three operators, with as many partitions as the three before.

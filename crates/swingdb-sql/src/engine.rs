@@ -35,6 +35,7 @@ use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::functions::once;
 use crate::nodes::named_cast;
 pub use crate::optimize::estimate::{expected, left_by};
+pub use crate::optimize::outer_joins::drops_unmatched;
 use crate::options::temporary::TemporaryFiles;
 use crate::options::{BATCH_ROWS, machine};
 use crate::passes;

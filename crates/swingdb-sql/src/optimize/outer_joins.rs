@@ -112,7 +112,7 @@ fn of_join(join: &Join, columns: &[Column]) -> Result<Option<LogicalPlan>> {
 }
 
 /// Whether rows of the left and of the right side that find no other are nowhere in the result.
-const fn drops_unmatched(join_type: JoinType) -> (bool, bool) {
+pub const fn drops_unmatched(join_type: JoinType) -> (bool, bool) {
     match join_type {
         JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => (true, true),
         JoinType::Left | JoinType::LeftAnti => (false, true),

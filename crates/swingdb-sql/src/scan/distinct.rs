@@ -1,6 +1,7 @@
 //! How many different values a column has, by its statistics and by a sample.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, UInt32Array};
@@ -112,21 +113,19 @@ pub(crate) fn sampled(table: &Table, column: usize) -> Option<f64> {
         return Some(known);
     }
     let distinct = sample(table, column)?;
-    if let Ok(mut remembered) = REMEMBERED.try_lock() {
-        let all = remembered.get_or_insert_with(HashMap::new);
-        if all.len() >= MAX_REMEMBERED {
-            all.clear();
-        }
-        all.insert(key(table, column), distinct);
-    }
-    if let Ok(mut recent) = RECENT.try_lock() {
-        let all = recent.get_or_insert_with(HashMap::new);
-        if all.len() >= MAX_REMEMBERED {
-            all.clear();
-        }
-        all.insert((table.id(), column), (table.row_count(), distinct));
-    }
+    remember(&REMEMBERED, key(table, column), distinct);
+    remember(&RECENT, (table.id(), column), (table.row_count(), distinct));
     Some(distinct)
+}
+
+fn remember<K: Eq + Hash, V>(known: &Mutex<Option<HashMap<K, V>>>, key: K, value: V) {
+    if let Ok(mut known) = known.try_lock() {
+        let all = known.get_or_insert_with(HashMap::new);
+        if all.len() >= MAX_REMEMBERED {
+            all.clear();
+        }
+        all.insert(key, value);
+    }
 }
 
 pub(crate) fn sample(table: &Table, column: usize) -> Option<f64> {
