@@ -21,12 +21,13 @@ use super::bounds::{Bounds, BoundsOfKeys};
 use super::buffers_once::buffers_once;
 use super::direct::{Dense, Many, Range, Unique};
 use super::hashed::{Hashed, HashedPart, part_shift};
+use super::key_set::KeySet;
 use super::keys;
+use super::marks::Marks;
 use super::metrics::BuildMetrics;
-use super::published::Published;
+use super::published::{Known, Published};
 use super::scattered::Scattered;
 use super::table::{MOST_ROWS, Table};
-use super::visited::Visited;
 use super::workers::{failed, in_parallel};
 
 /// Rows that are hashed and scattered at a time.
@@ -79,7 +80,7 @@ pub(crate) struct BuildSide {
     pub(crate) batch: RecordBatch,
     pub(crate) keys: Vec<ArrayRef>,
     pub(crate) table: Arc<Table>,
-    pub(crate) visited: Option<Visited>,
+    pub(crate) visited: Option<Marks>,
     /// Whether a key is NULL somewhere.
     pub(crate) has_null_key: bool,
     /// Returns the memory when the last probing partition ends.
@@ -122,11 +123,12 @@ impl Build {
         let table = Arc::new(this.table(&keys, rows, &bounds).await?);
         this.metrics.memory.add(this.reservation.size());
         if let Some(published) = &this.published {
-            published.publish(&table, &keys, &bounds, this.null_equality)?;
+            let set = this.key_set(&keys, rows, &bounds).await?;
+            published.publish(Known { table: &table, set, keys: &keys, bounds: &bounds })?;
         }
         let visited = this
             .notes_visited
-            .then(|| this.reservation.try_grow(Visited::bytes(rows)).map(|()| Visited::new(rows)));
+            .then(|| this.reservation.try_grow(Marks::bytes(rows)).map(|()| Marks::new(rows)));
         let visited = visited.transpose()?;
         reservations.push(this.reservation.split(this.reservation.size()));
         let keys = Arc::unwrap_or_clone(keys);
@@ -282,6 +284,34 @@ impl Build {
         Ok(Table::Hashed(table))
     }
 
+    /// The set of all keys, if they are whole numbers that are close enough together, and there is
+    /// memory for it.
+    async fn key_set(
+        &self,
+        keys: &Arc<Vec<ArrayRef>>,
+        rows: usize,
+        bounds: &[Option<Bounds>],
+    ) -> Result<Option<Arc<KeySet>>> {
+        let Some((least, greatest)) = whole_numbers(keys, bounds) else { return Ok(None) };
+        let bytes = KeySet::bytes(least, greatest, rows);
+        let Some(bytes) = bytes.filter(|&bytes| self.reservation.try_grow(bytes).is_ok()) else {
+            return Ok(None);
+        };
+        let Some(set) = KeySet::new(least, greatest).map(Arc::new) else {
+            self.reservation.shrink(bytes);
+            return Ok(None);
+        };
+        let (keys, filled) = (Arc::clone(keys), Arc::clone(&set));
+        let fill = move |piece: usize| {
+            let first = piece * SCATTER_ROWS;
+            let keys = keys[0].slice(first, SCATTER_ROWS.min(rows - first));
+            filled.add(keys.as_ref(), &mut Vec::with_capacity(keys.len()));
+            Ok(())
+        };
+        in_parallel(self.workers, rows.div_ceil(SCATTER_ROWS), fill).await?;
+        Ok(Some(set))
+    }
+
     /// The range of the keys, if an array is the better table.
     fn range(
         &self,
@@ -290,16 +320,11 @@ impl Build {
         bounds: &[Option<Bounds>],
         part_bits: u32,
     ) -> Option<Range> {
-        let ([key], [Some(bounds)]) = (keys, bounds) else { return None };
-        let has_nulls = key.null_count() > 0;
+        let has_nulls = keys.first().is_some_and(|key| key.null_count() > 0);
         if has_nulls && self.null_equality == NullEquality::NullEqualsNull {
             return None;
         }
-        if !keys::is_whole_number(key.data_type()) {
-            return None;
-        }
-        let least = keys::whole_number(&bounds.least)?;
-        let greatest = keys::whole_number(&bounds.greatest)?;
+        let (least, greatest) = whole_numbers(keys, bounds)?;
         let range = Range::new(least, greatest, part_bits)?;
         self.density.allows(range.span, rows).then_some(range)
     }
@@ -390,6 +415,15 @@ struct Scattering {
     rows: usize,
     valid: Option<Arc<arrow::buffer::NullBuffer>>,
     bytes: usize,
+}
+
+/// The least and the greatest key, if there is one key and it is a whole number.
+fn whole_numbers(keys: &[ArrayRef], bounds: &[Option<Bounds>]) -> Option<(i64, i64)> {
+    let ([key], [Some(bounds)]) = (keys, bounds) else { return None };
+    if !keys::is_whole_number(key.data_type()) {
+        return None;
+    }
+    Some((keys::whole_number(&bounds.least)?, keys::whole_number(&bounds.greatest)?))
 }
 
 /// Whether a table of such keys may be an array.

@@ -137,6 +137,7 @@ impl SharedHashJoinExec {
             schema: right.schema(),
             list_rows: options.optimizer.hash_join_inlist_pushdown_max_distinct_values,
             list_bytes: options.optimizer.hash_join_inlist_pushdown_max_size,
+            null_equality: self.join.null_equality(),
         });
         let build = Build {
             schema: left.schema(),

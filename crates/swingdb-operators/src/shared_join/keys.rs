@@ -1,7 +1,7 @@
 //! The keys of a join: their hashes, which rows can match at all, and whole numbers as offsets.
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
@@ -87,6 +87,24 @@ pub(crate) fn offsets(keys: &dyn Array, least: i64, offsets: &mut Vec<u64>) -> O
         }};
     }
     whole_numbers!(keys.data_type(), extend)
+}
+
+/// Which rows fulfil a condition on how far their keys are above `least`. `None` for other types.
+///
+/// The values of rows that are NULL are arbitrary.
+pub(crate) fn each_offset(
+    keys: &dyn Array,
+    least: i64,
+    mut is_true: impl FnMut(u64) -> bool,
+) -> Option<BooleanBuffer> {
+    macro_rules! tested {
+        ($type:ty) => {{
+            let values = keys.as_primitive_opt::<$type>()?.values();
+            let offset = |row: usize| wide::<$type>(values[row]).wrapping_sub(least) as u64;
+            Some(BooleanBuffer::collect_bool(values.len(), |row| is_true(offset(row))))
+        }};
+    }
+    whole_numbers!(keys.data_type(), tested)
 }
 
 /// A number of up to 64 bits. The difference of two of them is right for unsigned ones too.

@@ -11,8 +11,8 @@
 //!    each *part* of the table.
 //! 4. **Build.** Workers take parts. A part is small enough for a processor's cache, and only
 //!    one worker writes it, so that building needs no lock and no atomic operation.
-//! 5. **Publish.** The least and greatest keys, and the table itself, become a condition for the
-//!    scans of the probe side.
+//! 5. **Publish.** The least and greatest keys, and a set of all of them or the table itself, become
+//!    a condition for the scans of the probe side.
 //! 6. **Probe.** Each partition of the probe side streams through the table as it comes.
 //!
 //! # Invariants
@@ -43,7 +43,9 @@ mod direct;
 mod equal;
 mod exec;
 mod hashed;
+mod key_set;
 mod keys;
+mod marks;
 mod metrics;
 mod output;
 mod pairs;
@@ -52,7 +54,6 @@ mod published;
 mod rule;
 mod scattered;
 mod table;
-mod visited;
 mod workers;
 
 pub use exec::SharedHashJoinExec;

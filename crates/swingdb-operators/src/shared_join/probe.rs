@@ -322,7 +322,7 @@ impl Probe {
     fn give_pairs(&mut self, side: &BuildSide, now: &mut Current) -> Result<bool> {
         self.partners(side, now)?;
         if let Some(visited) = &side.visited {
-            now.pairs.build.iter().for_each(|&row| visited.note(row));
+            now.pairs.build.iter().for_each(|&row| visited.set(row));
         }
         let is_done = now.cursor.span >= now.spans.len();
         let gives_unmatched = self.gives_unmatched_probe_rows();
@@ -348,7 +348,7 @@ impl Probe {
     fn note_build_rows(&mut self, side: &BuildSide, now: &mut Current) -> Result<bool> {
         self.partners(side, now)?;
         if let Some(visited) = &side.visited {
-            now.pairs.build.iter().for_each(|&row| visited.note(row));
+            now.pairs.build.iter().for_each(|&row| visited.set(row));
         }
         Ok(now.cursor.span >= now.spans.len())
     }

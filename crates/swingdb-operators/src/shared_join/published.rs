@@ -10,7 +10,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{NullEquality, Result};
+use datafusion::common::utils::take_function_args;
+use datafusion::common::{NullEquality, Result, exec_err};
 use datafusion::functions::core::r#struct as struct_function;
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::expressions::{
@@ -20,6 +21,7 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef, ScalarFunctionExp
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 
 use super::bounds::Bounds;
+use super::key_set::KeySet;
 use super::table::Table;
 
 /// The condition that the probe side's scans evaluate, and what it is made with.
@@ -32,33 +34,31 @@ pub(crate) struct Published {
     pub(crate) list_rows: usize,
     /// And up to so many bytes.
     pub(crate) list_bytes: usize,
+    pub(crate) null_equality: NullEquality,
+}
+
+/// What is known of the build side's keys.
+pub(crate) struct Known<'a> {
+    pub(crate) table: &'a Arc<Table>,
+    pub(crate) set: Option<Arc<KeySet>>,
+    pub(crate) keys: &'a [ArrayRef],
+    pub(crate) bounds: &'a [Option<Bounds>],
 }
 
 impl Published {
     /// Tells the scans what is known now. To be called once.
-    pub(crate) fn publish(
-        &self,
-        table: &Arc<Table>,
-        keys: &[ArrayRef],
-        bounds: &[Option<Bounds>],
-        null_equality: NullEquality,
-    ) -> Result<()> {
-        let condition = match table.is_empty() {
+    pub(crate) fn publish(&self, known: Known<'_>) -> Result<()> {
+        let condition = match known.table.is_empty() {
             true => lit(false),
-            false => self.condition(table, keys, bounds, null_equality)?,
+            false => self.condition(known)?,
         };
         self.filter.update(condition)?;
         self.filter.mark_complete();
         Ok(())
     }
 
-    fn condition(
-        &self,
-        table: &Arc<Table>,
-        keys: &[ArrayRef],
-        bounds: &[Option<Bounds>],
-        null_equality: NullEquality,
-    ) -> Result<PhysicalExprRef> {
+    fn condition(&self, known: Known<'_>) -> Result<PhysicalExprRef> {
+        let Known { table, set, keys, bounds } = known;
         let mut all = Vec::new();
         for (key, bounds) in self.on.iter().zip(bounds) {
             if let Some(Bounds { least, greatest }) = bounds {
@@ -66,15 +66,17 @@ impl Published {
                 all.push(binary(Arc::clone(key), Operator::LtEq, lit(greatest.clone())));
             }
         }
-        all.push(match self.list(keys)? {
-            Some(list) => list,
-            None => {
-                Arc::new(InTable { on: self.on.clone(), table: Arc::clone(table), null_equality })
+        all.push(match (self.list(keys)?, set, self.on.as_slice()) {
+            (Some(list), ..) => list,
+            (None, Some(set), [key]) => Arc::new(InSet { key: Arc::clone(key), set }),
+            (None, ..) => {
+                let (table, null_equality) = (Arc::clone(table), self.null_equality);
+                Arc::new(InTable { on: self.on.clone(), table, null_equality })
             }
         });
         let all = all.into_iter().reduce(|all, one| binary(all, Operator::And, one));
         let mut condition = all.unwrap_or_else(|| lit(true));
-        let matches_nulls = null_equality == NullEquality::NullEqualsNull
+        let matches_nulls = self.null_equality == NullEquality::NullEqualsNull
             && keys.iter().any(|key| key.logical_null_count() > 0);
         if matches_nulls {
             for key in &self.on {
@@ -121,6 +123,69 @@ impl Published {
 
 fn binary(left: PhysicalExprRef, operator: Operator, right: PhysicalExprRef) -> PhysicalExprRef {
     Arc::new(BinaryExpr::new(left, operator, right))
+}
+
+/// Whether the key is in the set of a join's keys.
+#[derive(Debug)]
+struct InSet {
+    key: PhysicalExprRef,
+    set: Arc<KeySet>,
+}
+
+impl fmt::Display for InSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "in_join_keys")
+    }
+}
+
+// Sets are compared by identity, as tables are.
+impl PartialEq for InSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.key.as_ref() == other.key.as_ref() && Arc::ptr_eq(&self.set, &other.set)
+    }
+}
+
+impl Eq for InSet {}
+
+impl Hash for InSet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key.hash(state);
+        Arc::as_ptr(&self.set).hash(state);
+    }
+}
+
+impl PhysicalExpr for InSet {
+    fn children(&self) -> Vec<&PhysicalExprRef> {
+        vec![&self.key]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<PhysicalExprRef>,
+    ) -> Result<PhysicalExprRef> {
+        let [key] = take_function_args("in_join_keys", children)?;
+        Ok(Arc::new(Self { key, set: Arc::clone(&self.set) }))
+    }
+
+    fn data_type(&self, _schema: &Schema) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn nullable(&self, _schema: &Schema) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let key = self.key.evaluate(batch)?.into_array(batch.num_rows())?;
+        match self.set.contains(key.as_ref()) {
+            Some(found) => Ok(ColumnarValue::Array(Arc::new(found))),
+            None => exec_err!("a key of type {} is no whole number", key.data_type()),
+        }
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
 }
 
 /// Whether the keys may be in the table of a join.

@@ -21,6 +21,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::optimize::estimate::{Estimate, estimate};
+use crate::optimize::join_edges::{Edge, Edges, Set};
 use crate::optimize::rule::OwnRule;
 
 /// Relations up to which all orders are looked at; 3^n steps.
@@ -155,16 +156,6 @@ struct Graph {
     splits: HashMap<Set, (Set, Set)>,
 }
 
-/// A set of relations, a bit each.
-type Set = u64;
-
-/// An equality between two relations.
-struct Edge {
-    sides: [(Set, Expr); 2],
-    /// Different values on either side.
-    distinct: [f64; 2],
-}
-
 /// The best way found to join a set of relations.
 #[derive(Clone, Copy)]
 struct Best {
@@ -265,8 +256,9 @@ impl Graph {
                 return Ok(None);
             }
             let distinct = [distinct_of(&estimates, l, left), distinct_of(&estimates, r, right)];
-            edges.push(Edge { sides: [(l, left.clone()), (r, right.clone())], distinct });
+            edges.push(Edge::new([(l, left.clone()), (r, right.clone())], distinct));
         }
+        let edges = Edges::new(edges);
         let mut others = Vec::new();
         for condition in &rest {
             let Some(set) = self.relations_of(condition, &schemas) else { return Ok(None) };
@@ -307,7 +299,7 @@ fn distinct_of(estimates: &[Estimate], set: Set, expr: &Expr) -> f64 {
 
 struct Search<'a> {
     estimates: &'a [Estimate],
-    edges: &'a [Edge],
+    edges: &'a Edges,
     others: &'a [(Set, Expr)],
 }
 
@@ -350,13 +342,10 @@ impl Search<'_> {
     /// product of its parts.
     fn share(&self, set: Set) -> f64 {
         let mut between = HashMap::<(Set, Set), Vec<[f64; 2]>>::new();
-        for edge in self.edges {
-            let [(l, _), (r, _)] = &edge.sides;
-            if (l | r) & set == (l | r) {
-                let [a, b] = edge.distinct;
-                let (pair, distinct) = if l < r { ((*l, *r), [a, b]) } else { ((*r, *l), [b, a]) };
-                between.entry(pair).or_default().push(distinct);
-            }
+        for edge in self.edges.independent(set) {
+            let ([(l, _), (r, _)], [a, b]) = (&edge.sides, edge.distinct);
+            let (pair, distinct) = if l < r { ((*l, *r), [a, b]) } else { ((*r, *l), [b, a]) };
+            between.entry(pair).or_default().push(distinct);
         }
         let rows = |relations: Set| match relations.count_ones() {
             1 => self.estimates[relations.trailing_zeros() as usize].rows,
@@ -481,7 +470,7 @@ fn cheaper(a: Option<Best>, b: Option<Best>) -> Option<Best> {
 /// Puts the joins together.
 struct Builder<'a> {
     graph: &'a Graph,
-    edges: &'a [Edge],
+    edges: &'a Edges,
     others: &'a [(Set, Expr)],
     best: &'a HashMap<Set, Best>,
 }
@@ -497,11 +486,14 @@ impl Builder<'_> {
         let mut on = Vec::new();
         // Equalities that become complete here, but not between the two parts (of three relations).
         let mut filters = Vec::new();
-        for edge in self.edges {
+        let mut compared = HashSet::new();
+        for edge in self.edges.iter() {
             let [(l, a), (r, b)] = &edge.sides;
-            let complete = (l | r) & set == (l | r);
-            let earlier = |part: Set| (l | r) & part == (l | r);
-            if !complete || earlier(small) || earlier(large) {
+            let within = |part: Set| edge.relations() & part == edge.relations();
+            if !within(set) || within(small) || within(large) {
+                continue;
+            }
+            if edge.class.is_some_and(|class| !compared.insert(class)) {
                 continue;
             }
             if l & small == *l && r & large == *r {

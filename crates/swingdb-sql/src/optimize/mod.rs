@@ -11,6 +11,7 @@ pub(crate) mod estimate;
 pub(crate) mod functional_dependencies;
 pub(crate) mod grouping_sets;
 pub(crate) mod groups_below_joins;
+mod join_edges;
 pub(crate) mod join_order;
 pub(crate) mod keys_as_columns;
 pub(crate) mod lambda_nulls;

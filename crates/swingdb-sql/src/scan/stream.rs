@@ -1,5 +1,11 @@
 //! One partition of a running scan: [`ScanStream`].
 //!
+//! **Pauses.** A scan whose conditions drop all rows computes without end as far as its task is
+//! concerned, and one that waited for the table of a join may be woken together with others. Tokio
+//! puts the last task that is woken where no other thread takes it from, until the running one
+//! pauses. So each partition pauses before its first morsel, and after some morsels that gave
+//! nothing: others get the thread, and a query that was ended ends.
+//!
 //! **Cycle.** A scan, its stream and what it reads ahead share the state of one scan.
 
 use std::ops::Range;
@@ -25,6 +31,9 @@ use crate::scan::filter::RowFilter;
 use crate::scan::hidden::PLACE_COLUMN;
 use crate::scan::pruning::DynamicPruner;
 use crate::scan::source::{Morsel, SwingSource};
+
+/// So many morsels without a batch are read before the thread is offered to others.
+const MORSELS_AT_A_TIME: usize = 8;
 
 /// What the partitions of one run share.
 pub(crate) struct Shared {
@@ -72,7 +81,11 @@ pub(crate) struct ScanStream {
     /// Rows this partition has emitted.
     emitted: usize,
     ended: bool,
+    /// Morsels to take before the next pause.
+    until_pause: usize,
     baseline: BaselineMetrics,
+    /// Partitions that have read a morsel.
+    readers: Count,
     morsels_read: Count,
     morsels_pruned: Count,
     rows_pruned: Count,
@@ -103,7 +116,10 @@ impl ScanStream {
             parts: Vec::new().into_iter(),
             emitted: 0,
             ended: false,
+            // One morsel is soon read.
+            until_pause: if shared.morsels.len() > 1 { 0 } else { MORSELS_AT_A_TIME },
             baseline: BaselineMetrics::new(&source.metrics, partition),
+            readers: counter("readers"),
             morsels_read: counter("morsels_read"),
             morsels_pruned: counter("morsels_pruned"),
             rows_pruned: counter("rows_pruned"),
@@ -151,7 +167,9 @@ impl ScanStream {
             self.source.done.fetch_add(morsel.rows.len() as u64, Ordering::Relaxed);
             let (_, segment) = &self.source.segments[morsel.place];
             if self.pruner.keeps(segment) {
+                self.readers.add(usize::from(self.morsels_read.value() == 0));
                 self.morsels_read.add(1);
+                self.until_pause = self.until_pause.saturating_sub(1);
                 self.morsel = morsel.clone();
                 let matters = |segment: &Arc<Segment>| self.pruner.keeps(segment);
                 self.shared.disk.prepare(morsel.place, matters)?;
@@ -177,13 +195,18 @@ impl ScanStream {
         self.shared.disk.note_rows(rows);
     }
 
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+    /// The next batch, `None` behind the last one; pending for a pause.
+    fn next_batch(&mut self) -> Result<Poll<Option<RecordBatch>>> {
         loop {
             if let Some(batch) = self.gathered.next_completed_batch() {
-                return Ok(Some(batch));
+                return Ok(Poll::Ready(Some(batch)));
             }
             if self.ended {
-                return Ok(None);
+                return Ok(Poll::Ready(None));
+            }
+            if self.until_pause == 0 {
+                self.until_pause = MORSELS_AT_A_TIME;
+                return Ok(Poll::Pending);
             }
             if self.limit_reached() || (self.morsel.rows.is_empty() && !self.take_part()?) {
                 self.ended = true;
@@ -199,7 +222,7 @@ impl ScanStream {
             }
             self.morsel.rows.start = end;
             if let Some(batch) = self.read(start..end)? {
-                return Ok(Some(batch));
+                return Ok(Poll::Ready(Some(batch)));
             }
         }
     }
@@ -285,13 +308,20 @@ fn column_of(
 impl Stream for ScanStream {
     type Item = Result<RecordBatch>;
 
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         let timer = this.baseline.elapsed_compute().clone();
         let timer = timer.timer();
-        let next = this.next_batch().transpose();
+        let next = match this.next_batch() {
+            Ok(next) => next.map(|batch| batch.map(Ok)),
+            Err(error) => Poll::Ready(Some(Err(error))),
+        };
         timer.done();
-        this.baseline.record_poll(Poll::Ready(next))
+        match next {
+            Poll::Pending => cx.waker().wake_by_ref(),
+            Poll::Ready(_) => this.until_pause = MORSELS_AT_A_TIME,
+        }
+        this.baseline.record_poll(next)
     }
 }
 

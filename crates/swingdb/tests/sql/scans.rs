@@ -417,3 +417,19 @@ fn rows_of_a_table_come_in_large_batches() {
         f.run("RESET datafusion.execution.batch_size");
     }
 }
+
+/// Scans that wait for the table of a join are woken together.
+#[test]
+fn all_partitions_of_a_scan_read_behind_a_join() {
+    let f = fixture();
+    f.run("SET threads = 2");
+    f.run("CREATE TABLE few AS SELECT value * 3999 AS k FROM generate_series(0, 999) AS value");
+    f.run(
+        "CREATE TABLE many AS SELECT value * 7919 % 4000037 AS k \
+         FROM generate_series(1, 4000000) AS value",
+    );
+    let plan = analyzed(&f, "SELECT count(*) FROM few JOIN many USING (k)");
+    let scan = plan.lines().find(|line| line.contains("main.many")).unwrap();
+    assert!(metric(scan, "morsels_read=") > 16, "{scan}");
+    assert_eq!(metric(scan, "readers="), 2, "{scan}");
+}
