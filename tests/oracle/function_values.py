@@ -10,16 +10,19 @@ WHOLE = {
     "HUGEINT": (-(10**38) + 1, 10**38 - 1),
 }
 TEXTS = [
-    "", "a", "A", "ab", "abc", "aXbXc", " a b ", "ä", "Ünïcödé ✓", "e\u0301le\u0300ve", "👨‍👩‍👧 x",
+    "", "a", "A", "ab", "abc", "aXbXc", " a b ", "ä", "Ünïcödé ✓", "e\u0301le\u0300ve", 
+    "👨‍👩‍👧 x",
     "a,b,,c", "123", "-7", "0x1F", "NULL", "%_\\", "a.b*c", "line\nbreak\ttab", "'", "quote\"d",
-    "ǅ", "İstanbul", "longer than twelve bytes", "aaaa", "Straße", "\u00a0x\u2003", "~", "x=1&y=ü",
+    "ǅ", "İstanbul", "longer than twelve bytes", "aaaa", "Straße",
+    "\u00a0x\u2003", "~", "x=1&y=ü",
     "/a/b.csv", "a\\b\\c.txt",
 ]
 STAMPS = [
     "2024-02-29 12:34:56.789012", "1970-01-01 00:00:00", "1969-12-31 23:59:59.999999",
     "1582-10-04 01:02:03", "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999",
     "2024-03-10 02:30:00", "2024-11-03 01:30:00", "2000-12-31 00:00:00.5", "1900-01-01 00:00:00",
-    "2021-01-03 06:00:00", "12345-06-07 08:09:10", "0044-03-15 (BC) 10:00:00", "2026-11-30 23:59:59",
+    "2021-01-03 06:00:00", "12345-06-07 08:09:10", "0044-03-15 (BC) 10:00:00",
+    "2026-11-30 23:59:59",
 ]
 VALUES = {
     **{
@@ -27,10 +30,12 @@ VALUES = {
                if low <= n <= high]
         for name, (low, high) in WHOLE.items()
     },
-    "DOUBLE": ["0", "-0.0", "1", "-1", "0.5", "-2.5", "2.5", "1e-300", "1e300", "nan", "inf", "-inf",
+    "DOUBLE": ["0", "-0.0", "1", "-1", "0.5", "-2.5", "2.5", "1e-300", "1e300", "nan", "inf",
+               "-inf",
                "3.7", "-3.2", "0.1", "1e15", "123456.789", "5e-324", "1.7976931348623157e308", "9",
                "4503599627370497.5", "1e18", "10"],
-    "FLOAT": ["0", "-0.0", "1", "-1.5", "2.5", "1e-40", "3e38", "nan", "inf", "-inf", "0.1", "16777217"],
+    "FLOAT": ["0", "-0.0", "1", "-1.5", "2.5", "1e-40", "3e38", "nan", "inf", "-inf", "0.1",
+              "16777217"],
     "DECIMAL": ["0"],
     "BOOLEAN": ["true", "false"],
     "VARCHAR": TEXTS,
@@ -45,10 +50,13 @@ VALUES = {
     "TIMESTAMP_S": ["2024-02-29 12:34:56", "1969-12-31 23:59:59", "0001-01-01 00:00:00"],
     "TIMESTAMP_MS": ["2024-02-29 12:34:56.789", "1969-12-31 23:59:59.999"],
     "INTERVAL": ["0 days", "1 day", "-1 day", "1 month", "-13 months", "1 year 2 months 3 days",
-                 "25 hours", "-00:00:00.000001", "90 minutes", "1000 years", "12:34:56.789", "36 days",
+                 "25 hours", "-00:00:00.000001", "90 minutes", "1000 years", "12:34:56.789",
+                 "36 days",
                  "3 days -1 hour"],
-    "JSON": ["{}", "[]", "null", "1", "\"a\"", "{\"a\": 1, \"b\": [1, 2, {\"c\": null}]}", "[1, 2.5, \"x\"]",
-             "true", "{\"a\": {\"b\": \"ü\"}}", "[[]]", "18446744073709551616", "1e400", "{\"a.b\": 3, \"\": 4}",
+    "JSON": ["{}", "[]", "null", "1", "\"a\"", "{\"a\": 1, \"b\": [1, 2, {\"c\": null}]}",
+             "[1, 2.5, \"x\"]",
+             "true", "{\"a\": {\"b\": \"ü\"}}", "[[]]", "18446744073709551616", "1e400",
+             "{\"a.b\": 3, \"\": 4}",
              "\"\\u00e4\\n\"", "[null]"],
     "UUID": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "00000000-0000-0000-0000-000000000000",
              "ffffffff-ffff-7fff-bfff-ffffffffffff"],
@@ -59,19 +67,23 @@ def texts(*some):
     return ["'" + text.replace("'", "''") + "'" for text in some]
 
 
-UNITS = texts("year", "month", "day", "hour", "minute", "second", "week", "quarter", "decade", "century",
+UNITS = texts("year", "month", "day", "hour", "minute", "second", "week", "quarter", "decade",
+              "century",
               "millennium", "millisecond", "microsecond")
 PARTS = UNITS + texts("dow", "isodow", "doy", "epoch", "era", "isoyear", "yearweek", "weekday",
                       "dayofyear", "julian")
 ORDERS = texts("ASC", "DESC")
 NULLS = texts("NULLS FIRST", "NULLS LAST")
-AGGREGATES = texts("min", "max", "sum", "avg", "count", "first", "last", "string_agg", "median", "mode",
+AGGREGATES = texts("min", "max", "sum", "avg", "count", "first", "last", "string_agg", "median",
+                   "mode",
                    "any_value", "product", "bool_and", "stddev_samp", "list", "histogram")
-PATTERNS = texts("a", "[a-z]+", "(a)(b)?", "^a", "b*", "\\d+", ".", "", "x|X", "(?i)A", "\\s", "ä", "c$")
+PATTERNS = texts("a", "[a-z]+", "(a)(b)?", "^a", "b*", "\\d+", ".", "", "x|X", "(?i)A", "\\s", "ä",
+                 "c$")
 OPTIONS = texts("", "i", "g", "gi", "s", "c")
 FORMATS = texts("%Y-%m-%d", "%d/%m/%y %H:%M:%S", "%a %A %b %B", "%I:%M %p", "%j %U %W", "%f", "%g",
                 "%n %%", "%-d.%-m.%Y", "%c", "%x %X", "%G-%V-%u", "%Z %z", "%y", "%H%M%S.%f", "%w")
-PATHS = texts("$", "$.a", "$.b[0]", "$.b[#-1]", "/a", "/b/2/c", "a", "$.*", "$.b[*]", "$.\"a.b\"", "$..c",
+PATHS = texts("$", "$.a", "$.b[0]", "$.b[#-1]", "/a", "/b/2/c", "a", "$.*", "$.b[*]", "$.\"a.b\"",
+              "$..c",
               "$.a.b")
 SMALL = ["0", "1", "2", "3", "-1", "-2", "5", "100", "NULL"]
 ZONES = texts("UTC", "America/New_York", "Europe/Berlin", "Asia/Kathmandu", "Pacific/Apia")
@@ -108,8 +120,10 @@ for name in ["json_extract", "json_extract_path", "json_extract_string", "json_e
              "json_value", "json_exists", "json_contains", "json_type", "json_keys",
              "json_array_length"]:
     ARGUMENTS[name, 1] = PATHS
-for name in ["left", "right", "repeat", "lpad", "rpad", "substring", "substr", "split_part", "range",
-             "generate_series", "list_resize", "array_resize", "list_slice", "array_slice", "overlay",
+for name in ["left", "right", "repeat", "lpad", "rpad", "substring", "substr", "split_part",
+             "range",
+             "generate_series", "list_resize", "array_resize", "list_slice", "array_slice",
+             "overlay",
              "list_element", "list_extract", "array_extract", "string_split", "round", "trunc",
              "round_even", "roundbankers", "factorial", "to_base", "chr", "array_length"]:
     for of in ["INTEGER", "BIGINT"]:
@@ -143,18 +157,22 @@ for name in ["make_date", "make_timestamp", "make_timestamptz", "make_time"]:
     ARGUMENTS[name, 5] = ["0", "59.999999", "60", "0.0000005", "12.3456789"]
     ARGUMENTS[name, 6] = ZONES
 for name in ["format"]:
-    ARGUMENTS[name, 0] = texts("{}", "{:>8}|", "{:<8}|", "{:05}", "{:,}", "{1} {0}", "{{}}", "{:x}", "{:.2f}",
+    ARGUMENTS[name, 0] = texts("{}", "{:>8}|", "{:<8}|", "{:05}", "{:,}", "{1} {0}", "{{}}",
+                               "{:x}", "{:.2f}",
                                "{:+}", "{:^9}", "{:e}", "x")
-ARGUMENTS["printf", 0] = texts("%s", "%d", "%5d|", "%-5d|", "%05d", "%x", "%.2f", "%+d", "%e", "%g", "%%",
+ARGUMENTS["printf", 0] = texts("%s", "%d", "%5d|", "%-5d|", "%05d", "%x", "%.2f", "%+d", "%e",
+                               "%g", "%%",
                                "%10s|", "%c", "%,d")
 ARGUMENTS["from_json", 1] = ARGUMENTS["from_json_strict", 1] = texts(
     "{\"a\": \"INTEGER\"}", "[\"VARCHAR\"]", "\"JSON\"", "{\"a\": \"VARCHAR\", \"b\": \"JSON\"}")
 for name in ["json_transform", "json_transform_strict"]:
     ARGUMENTS[name, 1] = ARGUMENTS["from_json", 1]
 for name in ["strptime", "try_strptime"]:
-    ARGUMENTS[name, 0] = texts("2024-02-29", "29/02/24 12:34:56", "2024-13-01", "", "Thu Thursday Feb February",
+    ARGUMENTS[name, 0] = texts("2024-02-29", "29/02/24 12:34:56", "2024-13-01", "",
+                               "Thu Thursday Feb February",
                                "1.3.2024", "11:30 PM", "2024-W09-4")
-ARGUMENTS["({} LIKE {})", 1] = ARGUMENTS["({} ILIKE {})", 1] = ARGUMENTS["({} NOT LIKE {})", 1] = LIKES
+ARGUMENTS["({} LIKE {})", 1] = ARGUMENTS["({} ILIKE {})", 1] = ARGUMENTS["({} NOT LIKE {})",
+                                                                         1] = LIKES
 ARGUMENTS["({} SIMILAR TO {})", 1] = PATTERNS
 for name in ["({} GLOB {})", "glob"]:
     ARGUMENTS[name, 1] = PATTERNS_OF_FILES
@@ -176,9 +194,11 @@ ARGUMENTS = {key: pool for key, pool in ARGUMENTS.items() if pool is not None}
 #: Arguments that are the same for all rows.
 CONSTANT = {
     (name, place) for name, places in {
-        "from_json": [1], "from_json_strict": [1], "json_transform": [1], "json_transform_strict": [1],
+        "from_json": [1], "from_json_strict": [1], "json_transform": [1],
+        "json_transform_strict": [1],
         "list_aggr": [1], "list_aggregate": [1], "array_aggr": [1], "array_aggregate": [1],
-        "list_sort": [1, 2], "array_sort": [1, 2], "list_grade_up": [1, 2], "array_grade_up": [1, 2],
+        "list_sort": [1, 2], "array_sort": [1, 2], "list_grade_up": [1, 2],
+        "array_grade_up": [1, 2],
         "grade_up": [1, 2], "list_reverse_sort": [1], "array_reverse_sort": [1],
         "regexp_extract": [2, 3], "regexp_extract_all": [2, 3], "regexp_replace": [3],
         "regexp_matches": [2], "regexp_full_match": [2], "date_part": [0], "datepart": [0],
@@ -189,7 +209,8 @@ CONSTANT = {
 #: Functions that are not called, and why.
 SKIPPED = {
     **dict.fromkeys(
-        ["random", "rand", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "now", "current_date", "today",
+        ["random", "rand", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "now", "current_date",
+         "today",
          "get_current_time", "get_current_timestamp", "transaction_timestamp", "current_timestamp",
          "hash", "version", "current_database", "current_schema", "current_schemas"],
         "another value by design"),
@@ -229,7 +250,7 @@ def contains(*parts):
 
 def old_or_late(_error, expected, found):
     """Points in time of a zone before 1900, or before the year 1."""
-    return "-04:56" in found or "BC" in expected + found or expected.isdigit()
+    return "-04:56" in found or "BC" in expected + found or expected.lstrip("-").isdigit()
 
 
 #: Differences that are decided, or DuckDB's own: functions, a test of the error and both values.
@@ -252,8 +273,9 @@ KNOWN = [
     ("(str_split_regex|regexp_split_to_array|string_split|str_split)", lambda *of: of[2] == ""),
     # The day is that of the session, in DuckDB that of UTC.
     ("age", always),
-    ("(year|yearweek|decade|century|millennium|era|isoyear|nanosecond|.*second|date_?part|date_?diff"
-     "|date_?sub|date_?trunc|time_bucket|make_timestamptz|generate_series|range).*", old_or_late),
+    ("(year|yearweek|decade|century|millennium|era|isoyear|nanosecond|.*second|date_?part"
+     "|date_?diff|date_?sub|date_?trunc|time_bucket|make_timestamptz|generate_series|range).*",
+     old_or_late),
     (".*CAST.*TIME ZONE.*|.*TIMESTAMP.*", old_or_late),
     (r"\(\{\} [/%] \{\}\)", always),
     # A point before 1970 in nanoseconds is rounded up in DuckDB.
@@ -261,6 +283,9 @@ KNOWN = [
     (".*CAST.*", lambda _error, theirs, ours: ours in ("", "NULL") or theirs == ""),
     (".*GLOB.*|glob", always),
     ("round_even|roundbankers", always),
+    (".*", lambda _error, theirs, ours: "-04:56:02" in ours),
+    ("date_?part", contains("does not support")),
+    ("struct_extract", contains("Field name must be")),
     (".*", contains("ivide by zero", "negative number", "negative power", "no interval",
                     "Arithmetic overflow: Overflow happened on", "there is no such time",
                     "is no unit of time", "the pattern has no group", "did not compile",

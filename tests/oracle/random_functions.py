@@ -4,7 +4,9 @@ DuckDB tells the types of each function's arguments. A step takes one of these s
 values of its types, edges among them, and calls it with columns, with constants and with both. The
 texts of the results are compared with DuckDB's, and those of constants with those of columns.
 
-    python tests/oracle/random_functions.py [--seed N] [--steps N] [--runs N] [--go-on] [--only NAME]
+    python tests/oracle/random_functions.py [--seed N] [--steps N] [--runs N] [--go-on]
+
+`--only NAME` calls some functions alone.
 
 Needs the packages swingdb and duckdb. The seed is printed, so that a difference can be replayed.
 """
@@ -33,7 +35,8 @@ KEYS = ["INTEGER", "VARCHAR", "DATE", "BIGINT"]
 BOUNDED = {"range", "generate_series", "repeat", "lpad", "rpad", "list_resize", "array_resize"}
 LAMBDAS = ["lambda x: x", "lambda x: x IS NULL", "lambda x, i: i", "lambda x: [x]"]
 FOLDS = ["lambda a, x: a", "lambda a, x: x", "lambda a, x: coalesce(x, a)"]
-NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|\binf(?:inity)?\b|\bnan\b)", re.IGNORECASE)
+NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|\binf(?:inity)?\b|\bnan\b)",
+                    re.IGNORECASE)
 
 
 def signatures(duck, names):
@@ -61,12 +64,14 @@ def operators():
     sums = [(f"({{}} {sign} {{}})", (a, b), None)
             for sign in "+-*/%" for a in numbers for b in numbers]
     sums += [(f"({{}} {sign} {{}})", pair, None) for sign in "+-" for of in stamps
-             for pair in ((of, "INTERVAL"), (of, of), ("INTERVAL", "INTERVAL"), ("DATE", "INTEGER"))]
+             for pair in ((of, "INTERVAL"), (of, of), ("INTERVAL", "INTERVAL"),
+                          ("DATE", "INTEGER"))]
     sums += [("({} * {})", ("INTERVAL", of), None) for of in ("INTEGER", "DOUBLE", "BIGINT")]
     sums += [("(- {})", (of,), None) for of in [*numbers, "INTERVAL"]]
     bits = [(f"({{}} {sign} {{}})", (of, of), None)
             for sign in ("&", "|", "<<", ">>") for of in WHOLE]
-    compared = [(f"({{}} {sign} {{}})", (of, of), None) for of in [*SCALARS, "T[]", "MAP(K, V)", "STRUCT"]
+    compared = [(f"({{}} {sign} {{}})", (of, of), None)
+                for of in [*SCALARS, "T[]", "MAP(K, V)", "STRUCT"]
                 for sign in ("=", "<", ">=", "<>", "IS DISTINCT FROM")]
     compared += [(f"({{}} {sign} {{}})", (a, b), None)
                  for sign in ("=", "<", "IS NOT DISTINCT FROM") for a in numbers for b in numbers]
@@ -86,7 +91,8 @@ def is_operator(name):
 
 def is_known(of):
     inner = re.sub(r"(\[(ANY|\d+)?\])+$", "", of)
-    return inner in PLAIN or inner in ("T", "K", "V", "ANY", "DECIMAL", "LAMBDA", "MAP(K, V)", "STRUCT")
+    return inner in PLAIN or inner in ("T", "K", "V", "ANY", "DECIMAL", "LAMBDA", "MAP(K, V)",
+                                       "STRUCT")
 
 
 def alike(expected, found):
@@ -103,7 +109,8 @@ def close(a, b):
     if re.fullmatch(r"[-+]?\d+", a) and re.fullmatch(r"[-+]?\d+", b):
         return int(a) == int(b)
     a, b = float(a), float(b)
-    return a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-12)
+    return a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-6,
+                                                                       abs_tol=1e-12)
 
 
 class Functions:

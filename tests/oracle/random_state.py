@@ -40,25 +40,32 @@ VALUES = {
     "BLOB": ["'a'"], "JSON": ["'{\"x\": 1}'", "'1'"],
 }
 TABLES = ["t", "u", "s.t"]
+NEW = "'new', "
 COLUMNS = ["a", "b", "c", "d"]
 #: Statements that come again and again. They are the same in words that nothing is kept of, if
 #: `{}` stands for something new each time.
 QUERIES = [
     "SELECT * FROM t{}", "SELECT * FROM u{}", "SELECT * FROM main.t{}", "SELECT * FROM s.t{}",
-    "SELECT a FROM t WHERE a = 1{}", "SELECT * FROM t WHERE a = 7{}", "SELECT b FROM t WHERE b = '1'{}",
-    "SELECT a, typeof(a), typeof(b) FROM t WHERE true{}", "SELECT count(*), max(a), min(b) FROM t{}",
-    "SELECT * FROM v{}", "SELECT * FROM w{}", "SELECT a FROM v WHERE a = 1{}", "SELECT count(*) FROM w{}",
+    "SELECT a FROM t WHERE a = 1{}", "SELECT * FROM t WHERE a = 7{}",
+    "SELECT b FROM t WHERE b = '1'{}",
+    "SELECT a, typeof(a), typeof(b) FROM t WHERE true{}",
+    "SELECT count(*), max(a), min(b) FROM t{}",
+    "SELECT * FROM v{}", "SELECT * FROM w{}", "SELECT a FROM v WHERE a = 1{}",
+    "SELECT count(*) FROM w{}",
     "SELECT m(a) FROM t{}", "SELECT m(1){}", "SELECT * FROM tm(1){}", "SELECT m(a) FROM v{}",
     "SELECT t.a, u.b FROM t JOIN u ON t.a = u.a{}", "SELECT * FROM t JOIN u USING (a){}",
     "SELECT * FROM t WHERE a IN (SELECT a FROM u){}", "SELECT (SELECT max(a) FROM u), a FROM t{}",
-    "SELECT a::VARCHAR, b::VARCHAR, c::VARCHAR FROM t{}", "SELECT '2024-03-10 02:30'::TIMESTAMPTZ::VARCHAR{}",
+    "SELECT a::VARCHAR, b::VARCHAR, c::VARCHAR FROM t{}",
+    "SELECT '2024-03-10 02:30'::TIMESTAMPTZ::VARCHAR{}",
     "SELECT getvariable('k'), a FROM t{}", "SELECT a FROM t WHERE a = getvariable('k'){}",
     "SELECT f(1){}", "SELECT f(a) FROM t{}", "SELECT * FROM r{}", "SELECT a FROM r WHERE a = 1{}",
-    "SELECT * FROM t LIMIT 2{}", "SELECT a FROM t ORDER BY b{}", "SELECT a + 1 FROM t WHERE a > 0{}",
+    "SELECT * FROM t LIMIT 2{}", "SELECT a FROM t ORDER BY b{}",
+    "SELECT a + 1 FROM t WHERE a > 0{}",
     "SELECT enum_range(NULL::mood){}", "SELECT 'ok'::mood{}", "SELECT b < 'ok' FROM t WHERE true{}",
     "SELECT a FROM t UNION SELECT a FROM u{}", "SELECT unnest(c) FROM t{}", "SELECT c.x FROM t{}",
-    "SELECT t FROM t{}", "SELECT d FROM t WHERE d = 1{}", "SELECT table_name FROM duckdb_tables(){}",
-    "SELECT column_name, data_type FROM information_schema.columns WHERE table_name IN ('t', 'v'){}",
+    "SELECT t FROM t{}", "SELECT d FROM t WHERE d = 1{}",
+    "SELECT table_name FROM duckdb_tables(){}",
+    "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 't'{}",
     "SELECT rowid FROM t WHERE a = 1{}", "SELECT * FROM o.t{}", "SELECT a FROM o.t WHERE a = 1{}",
 ]
 #: The same, with a value.
@@ -66,12 +73,15 @@ GIVEN = ["SELECT * FROM t WHERE a = ?{}", "SELECT ? + a FROM t{}", "SELECT typeo
          "SELECT a FROM v WHERE a = ?{}", "SELECT m(?){}", "SELECT * FROM tm(?){}"]
 PARAMETERS = [1, 7, "1", None, 1.5, True]
 CHANGES = [
-    "UPDATE t SET b = b WHERE a = 1{}", "UPDATE t SET a = 7 WHERE a = 1{}", "DELETE FROM t WHERE a = 1{}",
-    "UPDATE t SET b = a WHERE true{}", "DELETE FROM t WHERE b = '1'{}", "UPDATE t SET c = DEFAULT WHERE a = 1{}",
+    "UPDATE t SET b = b WHERE a = 1{}", "UPDATE t SET a = 7 WHERE a = 1{}",
+    "DELETE FROM t WHERE a = 1{}",
+    "UPDATE t SET b = a WHERE true{}", "DELETE FROM t WHERE b = '1'{}",
+    "UPDATE t SET c = DEFAULT WHERE a = 1{}",
     "UPDATE v SET a = 1 WHERE true{}", "DELETE FROM t WHERE a IN (SELECT a FROM u){}",
     "UPDATE t SET a = u.a FROM u WHERE t.a = u.a{}", "DELETE FROM u WHERE a = m(1){}",
     "INSERT INTO t SELECT * FROM u WHERE true{}", "INSERT INTO t (a) SELECT 1 WHERE true{}",
-    "INSERT INTO t BY NAME SELECT * FROM u WHERE true{}", "INSERT INTO u SELECT * FROM v WHERE true{}",
+    "INSERT INTO t BY NAME SELECT * FROM u WHERE true{}",
+    "INSERT INTO u SELECT * FROM v WHERE true{}",
     "UPDATE s.t SET a = 1 WHERE a = 7{}", "UPDATE t SET b = f(1) WHERE a = 1{}",
 ]
 PREPARED = ["SELECT * FROM t WHERE a = $1", "SELECT m($1)", "SELECT * FROM v", "SELECT a FROM t",
@@ -106,9 +116,11 @@ class State:
         for sql in ["CREATE SCHEMA s", "CREATE TYPE mood AS ENUM ('sad', 'ok')",
                     "CREATE SEQUENCE q", "CREATE TABLE t (a INTEGER, b VARCHAR, c DOUBLE)",
                     "CREATE TABLE u (a INTEGER, b VARCHAR)", "CREATE TABLE s.t (a INTEGER)",
-                    "INSERT INTO t VALUES (1, '1', 1), (7, 'x', 0.5)", "INSERT INTO u VALUES (1, 'u')",
+                    "INSERT INTO t VALUES (1, '1', 1), (7, 'x', 0.5)",
+                    "INSERT INTO u VALUES (1, 'u')",
                     "CREATE VIEW v AS SELECT * FROM t", "CREATE VIEW w AS SELECT a FROM v",
-                    "CREATE MACRO m(x) AS x", "CREATE MACRO tm(x) AS TABLE SELECT * FROM t WHERE a = x"]:
+                    "CREATE MACRO m(x) AS x",
+                    "CREATE MACRO tm(x) AS TABLE SELECT * FROM t WHERE a = x"]:
             self.sessions[0].execute(sql)
 
     def open(self):
@@ -194,7 +206,9 @@ class State:
 
     def of_session(self, sql):
         """Whether a statement means something else in another session."""
-        return any(part in sql for part in ["f(", " r", "k'", "TIMESTAMPTZ", "VARCHAR", " o.", "duckdb_"]) or self.temp
+        return any(part in sql
+                   for part in ["f(", " r", "k'", "TIMESTAMPTZ", "VARCHAR", " o.",
+                                "duckdb_"]) or self.temp
 
     temp = False
 
@@ -243,12 +257,14 @@ class State:
         text = sql.replace("$1", value)
         again = self.outcome(session, self.anew(text + "{}")) if "SELECT" in sql else found[0]
         if found[0] != again or (found[0] != found[1] and "SELECT" in sql):
-            return f"session {place}: {call}: {sql}", "a prepared statement differs", f"{found}, {again} anew"
+            told = f"session {place}: {call}: {sql}"
+            return told, "a prepared statement differs", f"{found}, {again} anew"
         return sql, None, None
 
     def elsewhere(self):
         """The store read again, or a snapshot in another process."""
-        queries = [sql.format("") for sql in self.rng.sample(QUERIES, 8) if not self.of_session(sql)]
+        queries = [sql.format("") for sql in self.rng.sample(QUERIES, 8)
+                   if not self.of_session(sql)]
         if any(self.begun) or self.temp:
             return "nothing", None, None
         before = [self.outcome(self.main.duplicate(), sql) for sql in queries]
@@ -336,8 +352,10 @@ class State:
                      "CREATE OR REPLACE TABLE t AS SELECT 1 AS b, 1.5 AS a"]))
             session.attach(self.other, "o")
             return f"session {place}: o attached", None, None
-        sql = rng.choice(["CREATE OR REPLACE TEMP TABLE t AS SELECT 'temp' AS a, 1 AS b", "DROP TABLE temp.t",
-                          "CREATE OR REPLACE TEMP VIEW v AS SELECT 'tempv' AS a", "DROP VIEW temp.v"])
+        sql = rng.choice(["CREATE OR REPLACE TEMP TABLE t AS SELECT 'temp' AS a, 1 AS b",
+                          "DROP TABLE temp.t",
+                          "CREATE OR REPLACE TEMP VIEW v AS SELECT 'tempv' AS a",
+                          "DROP VIEW temp.v"])
         if place == 0 or self.begun[place] is not None:
             return "nothing", None, None
         self.temp = True
@@ -378,12 +396,15 @@ class State:
         table, column, other = rng.choice(TABLES), rng.choice(COLUMNS), rng.choice(COLUMNS)
         of = rng.choice(TYPES)
         value = rng.choice(VALUES[of])
-        query = rng.choice(["SELECT * FROM t", "SELECT a FROM t", "SELECT b AS a, a AS b FROM t", "SELECT * FROM u",
+        query = rng.choice(["SELECT * FROM t", "SELECT a FROM t", "SELECT b AS a, a AS b FROM t",
+                            "SELECT * FROM u",
                             "SELECT 1 AS a", "SELECT * FROM s.t", "SELECT count(*) AS a FROM t",
                             "SELECT m(a) AS a FROM t", "SELECT * FROM tm(1)", "SELECT a, b FROM u"])
-        body = rng.choice(["x", "x + 1", "concat(x, 'm')", "(SELECT max(a) FROM t)", "x = (SELECT min(a) FROM u)",
+        body = rng.choice(["x", "x + 1", "concat(x, 'm')", "(SELECT max(a) FROM t)",
+                           "x = (SELECT min(a) FROM u)",
                            "typeof(x)", "coalesce(x, 1)"])
-        columns = ", ".join(f"{name} {rng.choice(TYPES)}" for name in rng.sample(COLUMNS, rng.randint(1, 4)))
+        columns = ", ".join(f"{name} {rng.choice(TYPES)}"
+                            for name in rng.sample(COLUMNS, rng.randint(1, 4)))
         return rng.choice([
             *[lambda: f"INSERT INTO {table} ({column}) VALUES ({value})"] * 4,
             lambda: f"UPDATE {table} SET {column} = {value}",
@@ -414,7 +435,7 @@ class State:
             *[lambda: f"CREATE OR REPLACE MACRO tm(x) AS TABLE {query}"] * 2,
             lambda: "DROP MACRO IF EXISTS m",
             lambda: "DROP TYPE IF EXISTS mood",
-            lambda: f"CREATE TYPE mood AS ENUM ({rng.choice(['', chr(39) + 'new' + chr(39) + ', '])}'ok', 'sad')",
+            lambda: f"CREATE TYPE mood AS ENUM ({rng.choice(['', NEW])}'ok', 'sad')",
             lambda: "CREATE OR REPLACE SEQUENCE q START 5",
             lambda: "DROP SCHEMA IF EXISTS s CASCADE", lambda: "CREATE SCHEMA IF NOT EXISTS s",
             lambda: f"TRUNCATE {table}",

@@ -116,6 +116,10 @@ fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (T::Date32, at @ T::Timestamp(_, None)) | (at @ T::Timestamp(_, None), T::Date32) => {
             Some(at.clone())
         }
+        // The engine's decimal of 15 places takes tiny numbers for zero, and has no large ones.
+        (decimal, float) | (float, decimal) if decimal.is_decimal() && float.is_floating() => {
+            Some(if *float == T::Float64 { T::Float64 } else { T::Float32 })
+        }
         _ if a.is_numeric() && b.is_numeric() || is_day(a) && is_day(b) => {
             type_union_coercion(a, b)
         }
@@ -148,6 +152,9 @@ mod tests {
             (T::Int8, T::Int64, Some(T::Int64)),
             (T::Int32, T::Float64, Some(T::Float64)),
             (T::Decimal128(5, 2), T::Decimal128(9, 1), Some(T::Decimal128(10, 2))),
+            (T::Decimal128(5, 2), T::Float64, Some(T::Float64)),
+            (T::Decimal128(5, 2), T::Float32, Some(T::Float32)),
+            (list(T::Decimal128(5, 2)), list(T::Float64), Some(list(T::Float64))),
             (T::Boolean, T::Int32, Some(T::Int32)),
             (T::Boolean, T::Float64, None),
             (T::Date32, micros.clone(), Some(micros)),
