@@ -15,6 +15,7 @@ use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, cast, lit};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::types::sql_names::sql_name;
+use swingdb_functions::nested::unified::common_floating;
 
 use crate::input::InputFile;
 use crate::options::ImportOptions;
@@ -116,12 +117,8 @@ fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (T::Date32, at @ T::Timestamp(_, None)) | (at @ T::Timestamp(_, None), T::Date32) => {
             Some(at.clone())
         }
-        // The engine's decimal of 15 places takes tiny numbers for zero, and has no large ones.
-        (decimal, float) | (float, decimal) if decimal.is_decimal() && float.is_floating() => {
-            Some(if *float == T::Float64 { T::Float64 } else { T::Float32 })
-        }
         _ if a.is_numeric() && b.is_numeric() || is_day(a) && is_day(b) => {
-            type_union_coercion(a, b)
+            common_floating(a, b).or_else(|| type_union_coercion(a, b))
         }
         (T::List(a), T::List(b)) => {
             let item = common_type(a.data_type(), b.data_type())?;
