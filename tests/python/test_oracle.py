@@ -467,7 +467,7 @@ def test_functions_of_both(seed):
     from random_functions import Functions
 
     seen = differences.compare(Functions, [seed], 250)
-    assert seen["same"] >= 200, seen
+    assert seen["same"] >= 170, seen
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
