@@ -101,7 +101,15 @@ def to_arrow(batches: _internal.Batches, *, views: bool) -> pyarrow.Table:
 
 def to_polars(source: Any) -> polars.DataFrame:
     """A ``polars.DataFrame``, sharing the buffers whose layout Polars shares with Arrow."""
-    frame: polars.DataFrame = import_optional("polars", ".pl()").DataFrame(source)
+    library = import_optional("polars", ".pl()")
+    try:
+        frame: polars.DataFrame = library.DataFrame(source)
+    except BaseException as error:
+        # Polars panics at a type that it does not have, such as INTERVAL. Its class for that is no
+        # Exception, so that nobody would catch it.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DataError(f"Polars cannot hold this result: {error}; ask for .arrow()") from error
     return frame
 
 
@@ -193,14 +201,23 @@ def _origin(data: object) -> tuple[str, str]:
 
 def _from_polars(data: Any, kind: str) -> Any:
     """A frame of Polars, or a table of its columns where Polars exports what Arrow does not have:
-    a buffer of a column of nothing but NULL.
+    a buffer of a column of nothing but NULL. Of Python's objects it exports addresses.
     """
     if kind == "LazyFrame":
         data = data.collect()
     if kind == "Series":
         data = data.to_frame()
+    for name, dtype in zip(data.columns, data.dtypes, strict=True):
+        if _has_objects(dtype):
+            raise InterfaceError(f"column {name!r} holds objects of Python, which have no SQL type")
     has_nothing = any("Null" in str(dtype) for dtype in data.dtypes)
     return data.to_arrow() if has_nothing else data
+
+
+def _has_objects(dtype: Any) -> bool:
+    """Whether values of a type of Polars hold Python's objects."""
+    inner = [getattr(dtype, "inner", None), *(f.dtype for f in getattr(dtype, "fields", ()))]
+    return str(dtype) == "Object" or any(_has_objects(of) for of in inner if of is not None)
 
 
 def _from_pandas(data: Any, kind: str) -> Any:
@@ -220,6 +237,10 @@ def _from_pandas(data: Any, kind: str) -> Any:
         return _from_columns(
             {name: frame[name].to_numpy() for name in frame.columns}, nan_is_null=True
         )
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        # Arrow has numbers for them, which say nothing without their frequency.
+        if str(dtype).startswith("period["):
+            raise DataError(f"column {name!r} holds periods; convert it with .dt.to_timestamp()")
     try:
         return pyarrow.Table.from_pandas(frame, preserve_index=False)
     except (ArithmeticError, TypeError, ValueError) as error:
@@ -305,13 +326,19 @@ def _numpy_column(array: Any, *, nan_is_null: bool) -> tuple[Any, str | None, An
     """
     numpy = sys.modules["numpy"]
     mask = None
+    if array.ndim != 1:
+        return _rows_of_array(array), None, None
     if isinstance(array, numpy.ma.MaskedArray):
         mask = numpy.require(numpy.ma.getmaskarray(array), requirements="CA").view(numpy.uint8)
         array = array.data
     kind, width = array.dtype.kind, array.dtype.itemsize
     if kind in "Mm":
         unit = numpy.datetime_data(array.dtype)[0]
-        if unit not in ("s", "ms", "us", "ns"):
+        if kind == "m" and unit in ("Y", "M"):
+            raise InterfaceError("a timedelta64 of months or years has no length; use INTERVAL")
+        if unit in ("ps", "fs", "as"):
+            unit = "ns"
+        elif unit not in ("s", "ms", "us", "ns"):
             unit = "s"
         array = numpy.require(array, f"{kind}8[{unit}]", "CA")
         return array.view(numpy.int64), f"{kind}8[{unit}]", mask
@@ -331,6 +358,21 @@ def _numpy_column(array: Any, *, nan_is_null: bool) -> tuple[Any, str | None, An
     if nan_is_null:
         values = [None if _is_nan(value) else value for value in values]
     return values, None, None
+
+
+def _rows_of_array(array: Any) -> list[Any]:
+    """What an array of several dimensions has for each row: a list, of lists if need be."""
+    if array.ndim == 0:
+        raise InterfaceError(
+            "a column is an array without dimensions: expected its values (one row: an array of "
+            "one value)"
+        )
+    if array.dtype.kind not in "Mm":
+        rows: list[Any] = array.tolist()
+        return rows
+    # Each row by itself: NumPy hands out numbers for what is finer than microseconds.
+    fine = array.astype(f"{array.dtype.kind}8[us]") if hasattr(array, "mask") else array
+    return fine.tolist() if hasattr(array, "mask") else list(fine)
 
 
 def _is_nan(value: Any) -> bool:

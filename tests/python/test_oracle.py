@@ -461,6 +461,33 @@ def test_savepoints_and_definitions(seed):
     assert seen["same"] >= 20, seen
 
 
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_functions_of_both(seed):
+    """As `random_functions.py` from other seeds."""
+    from random_functions import Functions
+
+    seen = differences.compare(Functions, [seed], 250)
+    assert seen["same"] >= 170, seen
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_what_a_session_has_kept(seed):
+    """As `random_state.py` from other seeds."""
+    from random_state import State
+
+    seen = differences.compare(State, [seed], 150)
+    assert seen["same"] == 150, seen
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_files_of_both(seed):
+    """As `random_files.py` from other seeds."""
+    from random_files import Files
+
+    seen = differences.compare(Files, [seed], 40)
+    assert seen["same"] >= 25, seen
+
+
 def test_tables_survive_files():
     """As `round_trip.py` from other seeds."""
     import round_trip

@@ -347,6 +347,50 @@ def test_numpy_columns(con):
     assert len(columns) == 13
 
 
+def test_numpy_columns_of_several_dimensions(con):
+    columns = {
+        "two": np.arange(6).reshape(2, 3),
+        "three": np.zeros((2, 1, 2)),
+        "masked": np.ma.masked_array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]]),
+        "times": np.arange(4).reshape(2, 2).astype("M8[ns]"),
+    }
+    epoch = [dt.datetime(1970, 1, 1)] * 2
+    assert con.sql("SELECT * FROM columns").fetchall() == [
+        ([0, 1, 2], [[0.0, 0.0]], [1, None], epoch),
+        ([3, 4, 5], [[0.0, 0.0]], [3, 4], epoch),
+    ]
+    con.execute("CREATE TABLE t (two BIGINT[])")
+    con.append("t", {"two": columns["two"][:, ::2]})
+    assert con.execute("SELECT * FROM t").fetchall() == [([0, 2],), ([3, 5],)]
+    with pytest.raises(swingdb.InterfaceError, match="without dimensions"):
+        con.append("t", {"two": np.array(5)})
+
+
+def test_numpy_times_of_other_units(con):
+    fine = {"x": np.array([86_400_123_456_789_012], "M8[ps]")}
+    assert con.sql("SELECT x::VARCHAR FROM fine").fetchall() == [("1970-01-02 00:00:00.123456789",)]
+    assert len(fine) == 1
+    with pytest.raises(swingdb.InterfaceError, match="no length"):
+        con.register("months", {"x": np.array([2], "m8[M]")})
+    # NumPy hands out numbers for these.
+    for value in [np.timedelta64(2, "M"), np.datetime64("12345-01-01"),
+                  np.array(["12345-01-01"], "M8[s]")]:
+        with pytest.raises(swingdb.DataError, match="no time"):
+            con.execute("SELECT $1", [value])
+
+
+def test_what_has_no_type_in_pandas_and_polars(con):
+    periods = pd.DataFrame({"x": pd.period_range("2020-01", periods=2, freq="M")})
+    with pytest.raises(swingdb.DataError, match="periods"):
+        con.register("periods", periods)
+    pl = pytest.importorskip("polars")
+    with pytest.raises(swingdb.InterfaceError, match="objects of Python"):
+        con.register("objects", pl.DataFrame({"x": pl.Series([object()], dtype=pl.Object)}))
+    # Polars panics, with what is no Exception.
+    with pytest.raises(swingdb.DataError, match="Polars cannot hold"):
+        con.sql("SELECT INTERVAL '1 month' AS i").pl()
+
+
 def test_uuid_columns_of_arrow(con):
     if not hasattr(pa, "uuid"):
         pytest.skip("this PyArrow has no UUID type")

@@ -55,26 +55,58 @@ fn is_builtin(value: &Bound<'_, PyAny>) -> bool {
 
 fn numpy_value<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
-    let value = in_microseconds(value)?;
+    let dtype = value.getattr(intern!(py, "dtype"))?;
+    let kind: String = dtype.getattr(intern!(py, "kind"))?.extract()?;
+    let coarse = match kind.as_str() {
+        "M" => "datetime64[us]",
+        "m" => "timedelta64[us]",
+        _ => return plain_value(value),
+    };
+    let plain = plain_value(&in_microseconds(value, &dtype, coarse)?)?;
+    if has_number(&plain)? {
+        let message = format!(
+            "{} is no time that Python's datetime can say; years are 1 to 9999, and a length of \
+             months is an INTERVAL",
+            value.repr()?
+        );
+        return Err(errors::new("DataError", message));
+    }
+    Ok(plain)
+}
+
+/// What NumPy hands out for a value or an array.
+fn plain_value<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
     match value.get_type().name()?.to_str()? {
         "ndarray" => value.call_method0(intern!(py, "tolist")),
         _ => value.call_method0(intern!(py, "item")),
     }
 }
 
-/// Times and durations of NumPy in nanoseconds or finer, a value or an array, in microseconds:
-/// Python has no class for them, so that NumPy hands out bare numbers.
-fn in_microseconds<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// Whether there is a whole number, at any depth of lists: what NumPy hands out for a time that
+/// Python has no class for.
+fn has_number(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if let Ok(list) = value.cast::<PyList>() {
+        for item in list.iter() {
+            if has_number(&item)? {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
+    Ok(value.is_instance_of::<PyInt>())
+}
+
+/// Times and durations in nanoseconds or finer, a value or an array, in microseconds: Python has
+/// no class for them.
+fn in_microseconds<'py>(
+    value: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    coarse: &str,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
-    let dtype = value.getattr(intern!(py, "dtype"))?;
-    let kind: String = dtype.getattr(intern!(py, "kind"))?.extract()?;
-    let coarse = match kind.as_str() {
-        "M" => "datetime64[us]",
-        "m" => "timedelta64[us]",
-        _ => return Ok(value.clone()),
-    };
     let unit: (String, i64) =
-        py.import("numpy")?.call_method1("datetime_data", (&dtype,))?.extract()?;
+        py.import("numpy")?.call_method1("datetime_data", (dtype,))?.extract()?;
     match unit.0.as_str() {
         "ns" | "ps" | "fs" | "as" => value.call_method1(intern!(py, "astype"), (coarse,)),
         _ => Ok(value.clone()),

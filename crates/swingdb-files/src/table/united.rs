@@ -15,6 +15,7 @@ use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, cast, lit};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::types::sql_names::sql_name;
+use swingdb_functions::nested::unified::common_floating;
 
 use crate::input::InputFile;
 use crate::options::ImportOptions;
@@ -117,7 +118,7 @@ fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
             Some(at.clone())
         }
         _ if a.is_numeric() && b.is_numeric() || is_day(a) && is_day(b) => {
-            type_union_coercion(a, b)
+            common_floating(a, b).or_else(|| type_union_coercion(a, b))
         }
         (T::List(a), T::List(b)) => {
             let item = common_type(a.data_type(), b.data_type())?;
@@ -148,6 +149,9 @@ mod tests {
             (T::Int8, T::Int64, Some(T::Int64)),
             (T::Int32, T::Float64, Some(T::Float64)),
             (T::Decimal128(5, 2), T::Decimal128(9, 1), Some(T::Decimal128(10, 2))),
+            (T::Decimal128(5, 2), T::Float64, Some(T::Float64)),
+            (T::Decimal128(5, 2), T::Float32, Some(T::Float32)),
+            (list(T::Decimal128(5, 2)), list(T::Float64), Some(list(T::Float64))),
             (T::Boolean, T::Int32, Some(T::Int32)),
             (T::Boolean, T::Float64, None),
             (T::Date32, micros.clone(), Some(micros)),

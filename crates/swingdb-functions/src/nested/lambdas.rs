@@ -32,6 +32,7 @@ use swingdb_common::types::sql_names::sql_name;
 
 use crate::bounded::ask;
 use crate::bounded::size::bytes_of_copies;
+use crate::nested::unified::common_floating;
 
 /// The functions, those in place of the engine's too.
 pub(crate) fn functions() -> [Arc<HigherOrderUDF>; 3] {
@@ -126,7 +127,8 @@ impl HigherOrderUDFImpl for OfLambda {
             None => return plan_err!("{} takes a list and a lambda", self.name()),
         };
         let Some(first) = types.get(1) else { return Ok(vec![DataType::List(list)]) };
-        match type_union_coercion(list.data_type(), first) {
+        let item = list.data_type();
+        match common_floating(item, first).or_else(|| type_union_coercion(item, first)) {
             Some(both) => Ok(vec![DataType::new_list(both.clone(), true), both]),
             None => plan_err!("{}: a list of {} and {first}", self.name(), list.data_type()),
         }

@@ -18,6 +18,8 @@ use datafusion::logical_expr::{
 };
 use swingdb_common::types::sql_names::sql_name;
 
+use crate::nested::unified::common_floating;
+
 static VALUE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(function(false)));
 
 /// All functions of this module.
@@ -131,10 +133,12 @@ fn places(maps: &MapArray, wanted: &ArrayRef) -> Result<Vec<Option<u32>>> {
     let (known, given) = (maps.keys().data_type(), wanted.data_type());
     let common = match known == given || given.is_null() {
         true => known.clone(),
-        false => match comparison_coercion(known, given) {
-            Some(common) => common,
-            None => return plan_err!("{} is no {}", sql_name(given), sql_name(known)),
-        },
+        false => {
+            match common_floating(known, given).or_else(|| comparison_coercion(known, given)) {
+                Some(common) => common,
+                None => return plan_err!("{} is no {}", sql_name(given), sql_name(known)),
+            }
+        }
     };
     let keys = one_zero(cast(maps.keys(), &common)?);
     let wanted = one_zero(cast(wanted, &common)?);

@@ -40,6 +40,20 @@ pub fn common_time(types: &[DataType]) -> Option<DataType> {
     (differ && fineness(finest).is_some()).then(|| finest.clone())
 }
 
+/// The floating point type of a decimal beside floating point. The engine's is a decimal of 15
+/// places, which takes tiny numbers for zero, and has no large ones.
+pub fn common_floating(a: &DataType, b: &DataType) -> Option<DataType> {
+    let floating = match (a, b) {
+        (decimal, floating) if decimal.is_decimal() && floating.is_floating() => floating,
+        (floating, decimal) if decimal.is_decimal() && floating.is_floating() => floating,
+        _ => return None,
+    };
+    Some(match floating {
+        DataType::Float64 => DataType::Float64,
+        _ => DataType::Float32,
+    })
+}
+
 fn fineness(given: &DataType) -> Option<u8> {
     match given {
         DataType::Time32(TimeUnit::Second) => Some(0),

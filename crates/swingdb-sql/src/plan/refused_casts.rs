@@ -3,20 +3,51 @@
 //!
 //! CAST is an error before the statement runs, TRY_CAST gives NULL in place of such values. Casts
 //! that the engine or a later rewrite puts into a plan are not concerned: these know what they do.
+//!
+//! `cast_to_type(x, y)` is a cast from here on. The engine makes one of it in its optimizer, where
+//! nothing rounds any more, or asks for the session's time zone.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, Like, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, TryCast, Volatility,
+    Signature, TryCast, Volatility, cast, try_cast,
 };
 use swingdb_common::cast::refused::{erased, erased_type, refused};
 use swingdb_common::types::sql_names::sql_name;
 
 /// Whether this is a cast, or has a pattern.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
-    matches!(expr, Expr::Cast(_) | Expr::TryCast(_) | Expr::Like(_))
+    matches!(expr, Expr::Cast(_) | Expr::TryCast(_) | Expr::Like(_)) || is_call(expr)
+}
+
+/// Whether this is a function that casts to the type of another expression.
+fn is_call(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => {
+            matches!(call.name(), "cast_to_type" | "try_cast_to_type") && call.args.len() == 2
+        }
+        _ => false,
+    }
+}
+
+/// The cast that such a call stands for.
+fn as_cast(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    if !is_call(&expr) {
+        return Transformed::no(expr);
+    }
+    let Expr::ScalarFunction(call) = &expr else { return Transformed::no(expr) };
+    let [value, like] = call.args.as_slice() else { return Transformed::no(expr) };
+    // Where a part has no type yet, the engine will say so.
+    let (Ok(from), Ok(to)) = (value.get_type(schema), like.get_type(schema)) else {
+        return Transformed::no(expr);
+    };
+    Transformed::yes(match (from == to, call.name()) {
+        (true, _) => value.clone(),
+        (false, "cast_to_type") => cast(value.clone(), to),
+        _ => try_cast(value.clone(), to),
+    })
 }
 
 /// Refuses a pattern whose last character says that the next one is plain.
@@ -47,6 +78,10 @@ fn check_texts(like: &Like, schema: &DFSchema) -> Result<()> {
 
 /// The cast without what cannot be converted.
 pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    as_cast(expr, schema).transform_data(|expr| without_refused(expr, schema))
+}
+
+fn without_refused(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (inner, field) = match &expr {
         Expr::Cast(cast) => (&cast.expr, &cast.field),
         Expr::TryCast(cast) => (&cast.expr, &cast.field),
