@@ -9,6 +9,7 @@
 use swingdb::cutter::{Kind, Piece, words};
 
 use crate::changes::assigned::{assignments, is_name};
+use crate::changes::constants::call_at;
 use crate::changes::lend::closing;
 use crate::changes::merge::{Merge, equal_columns};
 use crate::cut::Cut;
@@ -265,12 +266,14 @@ impl<'a> Reader<'a> {
         rest.filter(|next| next.kind == Kind::Word).any(|next| next.text.eq_ignore_ascii_case(word))
     }
 
-    /// Refuses [`VOLATILE`] functions: words with arguments behind them, or those without.
+    /// Refuses [`VOLATILE`] functions, words with arguments behind them or those without, unless the
+    /// coordinator [computes](super::constants) them.
     fn refuse_volatile(&self, what: &str) -> Result<()> {
         let rest = self.words.get(self.at..).unwrap_or_default();
         let found = rest.iter().enumerate().find(|(at, word)| {
             let is = |name: &&str| word.text.eq_ignore_ascii_case(name);
             word.kind == Kind::Word
+                && call_at(rest, *at).is_none()
                 && (WITHOUT_ARGUMENTS.iter().any(&is)
                     || VOLATILE.iter().any(&is)
                         && rest.get(at + 1).is_some_and(|next| next.text == "(")
@@ -278,6 +281,14 @@ impl<'a> Reader<'a> {
         });
         match found {
             Some((_, word)) => refused(format!("{what} with {}", word.text.to_uppercase())),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what the coordinator would compute where a column gets its name from it.
+    fn refuse_computed(&self, what: &str) -> Result<()> {
+        match (self.at..self.words.len()).find(|at| call_at(&self.words, *at).is_some()) {
+            Some(at) => refused(format!("{what} with {}", self.words[at].text.to_uppercase())),
             None => Ok(()),
         }
     }
@@ -473,8 +484,12 @@ fn merge(mut reader: Reader<'_>) -> Result<Change> {
     if source_alias.is_empty() || !reader.take("on") {
         return refused("MERGE whose source has no name, or without ON");
     }
-    reader.refuse(&["select", "returning"], "MERGE")?;
+    reader.refuse(&["select"], "MERGE")?;
     reader.refuse_volatile("MERGE")?;
+    if let Some(at) = reader.outermost("returning", "") {
+        let behind = Reader { at, sql: reader.sql, words: reader.words.clone() };
+        behind.refuse_computed("RETURNING")?;
+    }
     // The WHEN of a CASE is no clause.
     let clauses = [reader.outermost("when", "matched"), reader.outermost("when", "not")];
     let (_, condition) = reader.until(clauses.into_iter().flatten().min());
@@ -491,6 +506,7 @@ fn rows(mut reader: Reader<'_>, kind: &str) -> Result<Change> {
     if let Some(at) = returning {
         let behind = Reader { at, sql: reader.sql, words: reader.words.clone() };
         behind.refuse(&["select"], "RETURNING")?;
+        behind.refuse_computed("RETURNING")?;
     }
     let mut assigned = Vec::new();
     if kind == "update" {
