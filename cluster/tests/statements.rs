@@ -495,7 +495,9 @@ fn parts_of_statements_have_their_parameters() {
             );
         }
         let both = Both::new([hash("k"), hash("k"), hash("g")]);
-        both.change("ALTER TABLE r ADD PRIMARY KEY (g)");
+        let key = "ALTER TABLE r ADD PRIMARY KEY (g)";
+        both.one.query(key).unwrap();
+        both.session.query(key).unwrap();
         both.change_with(
             "INSERT INTO r VALUES ($2, 1), (1000, $1) ON CONFLICT (g) DO UPDATE \
              SET z = excluded.z + $3 WHERE r.z < $4",
