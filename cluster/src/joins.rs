@@ -3,9 +3,9 @@
 //! The planner of stages knows the engine's hash joins only. So the database's own take their
 //! places afterwards:
 //!
-//! - [`shared`], before the plan is cut: a join whose inputs are dealt out by its keys within a task
-//!   builds one table with all threads of the node, and needs no dealing out. All rows with equal
-//!   keys are in the task, whether by a cut or by a shuffle over the network.
+//! - [`shared`], before the plan is cut: a join whose inputs are dealt out by its keys within a
+//!   task builds one table with all threads of the node, and needs no dealing out. All rows with
+//!   equal keys are in the task, whether by a cut or by a shuffle over the network.
 //! - [`spilling`], behind the cut: a join whose table may not fit into a node's memory goes on in
 //!   temporary files there.
 //!

@@ -440,9 +440,9 @@ fn check_positions(plan: &LogicalPlan) -> Result<()> {
 
 /// Whether parts of a plan can run at nodes. It has to read a table of the cluster: rows of others
 /// have the order in which they are written. It has no recursion, which would run a stage again for
-/// each step, and which the database's own planner corrects. Nor has it a part that is computed once
-/// for several places, since subqueries are planned by themselves, or a subquery that depends on the
-/// row around it.
+/// each step, and which the database's own planner corrects. Nor has it a part that is computed
+/// once for several places, since subqueries are planned by themselves, or a subquery that depends
+/// on the row around it.
 fn can_have_stages(plan: &LogicalPlan) -> Result<bool> {
     let (mut reads, mut is_here) = (false, false);
     plan.apply_with_subqueries(|node| {

@@ -88,7 +88,7 @@ fn joins_that_do_not_fit_go_on_in_files() {
                 assert_eq!(asked(&session, sql), expected(&one, sql), "{count} nodes: {sql}");
             }
             // Less than the tables take, which the engine's joins would not do with.
-            session.query("SET memory_limit = '4MB'").unwrap();
+            session.query("SET memory_limit = '8MB'").unwrap();
             assert_eq!(asked(&session, JOINS[0]), expected(&one, JOINS[0]), "{count} nodes");
             let analyzed = asked(&session, &format!("EXPLAIN ANALYZE {}", JOINS[0]));
             let spilled = analyzed.concat().concat();

@@ -180,12 +180,13 @@ fn what_is_drawn_is_drawn_as_often_as_on_one_machine() {
             "SELECT (SELECT random()) = (SELECT random())",
             "SELECT DISTINCT (SELECT random()) = (SELECT random()) FROM t",
             "SELECT (SELECT max(random()) FROM t) = (SELECT max(random()) FROM t)",
-            "SELECT (SELECT k + random() FROM t WHERE k = 1) = (SELECT k + random() FROM t WHERE k = 1)",
+            "SELECT (SELECT k + random() FROM t WHERE k = 1) = \
+             (SELECT k + random() FROM t WHERE k = 1)",
             "SELECT count(*) FROM t WHERE (SELECT uuid()) = (SELECT uuid())",
             // A value is the same wherever it is used, and so is what has a name.
             "SELECT DISTINCT x = x FROM (SELECT (SELECT random()) AS x FROM t)",
-            "WITH w AS (SELECT random() AS r) SELECT DISTINCT (SELECT r FROM w) = (SELECT r FROM w) \
-             FROM t",
+            "WITH w AS (SELECT random() AS r) \
+             SELECT DISTINCT (SELECT r FROM w) = (SELECT r FROM w) FROM t",
             "WITH w AS (SELECT random() AS r FROM t) SELECT (SELECT max(r) FROM w) = \
              (SELECT max(r) FROM w)",
             "WITH w AS (SELECT random() AS r FROM t) SELECT count(*) FROM w \

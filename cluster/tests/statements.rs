@@ -442,7 +442,13 @@ fn merges_return_their_rows() {
                  WHEN NOT MATCHED THEN INSERT BY NAME RETURNING upper(merge_action) AS what, t.*",
             );
             both.change(
-                "MERGE INTO t USING u ON t.k = u.k AND t.k < 0 WHEN MATCHED THEN DELETE RETURNING *",
+                "MERGE INTO t USING (VALUES (1, 'one'), (5000, 'more')) AS q(key, text) \
+                 ON t.k = q.key WHEN MATCHED THEN UPDATE SET s = text \
+                 WHEN NOT MATCHED THEN INSERT (k, s) VALUES (q.key, q.text) RETURNING t.k, t.s",
+            );
+            both.change(
+                "MERGE INTO t USING u ON t.k = u.k AND t.k < 0 \
+                 WHEN MATCHED THEN DELETE RETURNING *",
             );
         }
         let both = Both::new([hash("k"), hash("k"), Cut::Replicated]);

@@ -33,6 +33,8 @@ pub struct Merge {
     pub source: String,
     /// What the statement calls the source.
     pub source_alias: String,
+    /// The names that it gives the source's columns, in parentheses; empty: they keep theirs.
+    pub source_columns: String,
     /// Everything from ON.
     pub on: String,
     /// Pairs of names that have to be equal: a qualifier and a column each.
@@ -90,9 +92,10 @@ impl Merge {
     /// The query of the source's rows; a column says where each goes, unless all nodes get all.
     pub(crate) fn source_query(&self, known: &Known) -> Result<String> {
         let (source, alias) = (&self.source, quoted(&self.source_alias));
+        let named = format!("{source} AS {alias}{}", self.source_columns);
         let Some(column) = known.cut.column() else {
             return match known.cut {
-                Cut::Replicated => Ok(format!("SELECT * FROM {source} AS {alias}")),
+                Cut::Replicated => Ok(format!("SELECT * FROM {named}")),
                 _ => refused(format!("MERGE into {}, which lies as it lies", self.table)),
             };
         };
@@ -110,7 +113,7 @@ impl Merge {
         let on = words(&self.on).collect::<Vec<_>>();
         check_writes(&on, column, self, key, known)?;
         let key = quoted(key);
-        Ok(format!("SELECT *, CAST({alias}.{key} AS {wanted}) AS {KEY} FROM {source} AS {alias}"))
+        Ok(format!("SELECT *, CAST({alias}.{key} AS {wanted}) AS {KEY} FROM {named}"))
     }
 
     /// The rows of the source for each shard.

@@ -266,8 +266,8 @@ impl<'a> Reader<'a> {
         rest.filter(|next| next.kind == Kind::Word).any(|next| next.text.eq_ignore_ascii_case(word))
     }
 
-    /// Refuses [`VOLATILE`] functions, words with arguments behind them or those without, unless the
-    /// coordinator [computes](super::constants) them.
+    /// Refuses [`VOLATILE`] functions: words with arguments behind them, or those without. The
+    /// coordinator [computes](super::constants) some of them.
     fn refuse_volatile(&self, what: &str) -> Result<()> {
         let rest = self.words.get(self.at..).unwrap_or_default();
         let found = rest.iter().enumerate().find(|(at, word)| {
@@ -480,6 +480,11 @@ fn merge(mut reader: Reader<'_>) -> Result<Change> {
     let (source, _) = reader.until(Some(end));
     reader.at = end;
     let source_alias = if reader.is("on") { name } else { reader.alias()? };
+    let columns = reader.at;
+    reader.names()?;
+    let end = std::mem::replace(&mut reader.at, columns);
+    let (source_columns, _) = reader.until(Some(end));
+    reader.at = end;
     let on = reader.rest().to_string();
     if source_alias.is_empty() || !reader.take("on") {
         return refused("MERGE whose source has no name, or without ON");
@@ -494,7 +499,8 @@ fn merge(mut reader: Reader<'_>) -> Result<Change> {
     let clauses = [reader.outermost("when", "matched"), reader.outermost("when", "not")];
     let (_, condition) = reader.until(clauses.into_iter().flatten().min());
     let equal = equal_columns(&condition);
-    Ok(Change::Merge(Merge { table, alias, source, source_alias, on, equal }))
+    let merge = Merge { table, alias, source, source_alias, source_columns, on, equal };
+    Ok(Change::Merge(merge))
 }
 
 fn rows(mut reader: Reader<'_>, kind: &str) -> Result<Change> {
@@ -832,6 +838,11 @@ mod tests {
         let Some(Change::Merge(merge)) = change else { panic!("{change:?}") };
         assert_eq!((merge.alias.as_str(), merge.source_alias.as_str()), ("x", "q"));
         assert_eq!(merge.source, "(SELECT a FROM u)");
+        assert_eq!(merge.source_columns, "");
+        let named = "MERGE INTO t USING (VALUES (1, 2)) AS q(a, \"b c\") ON t.k = q.a";
+        let Ok(Some(Change::Merge(named))) = read(named) else { panic!("{named}") };
+        assert_eq!(named.source_columns, "(a, \"b c\")");
+        assert_eq!(named.on, "ON t.k = q.a");
         let text = |one: &str| one.to_string();
         assert_eq!(merge.equal, [[(text("x"), text("k")), (text("q"), text("a"))]]);
         assert!(merge.on.starts_with("ON x.k = q.a AND") && merge.on.ends_with("DELETE"));
