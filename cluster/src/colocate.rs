@@ -131,7 +131,8 @@ fn place(plan: &Plan, partitions: usize) -> Result<Placed> {
     Ok(Placed { plan, kept, is_local })
 }
 
-fn with_children(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
+/// The plan over other inputs.
+pub(crate) fn with_children(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
     let same = plan.children().iter().zip(&children).all(|(old, new)| Arc::ptr_eq(old, new));
     match same {
         true => Ok(Arc::clone(plan)),

@@ -20,13 +20,15 @@
 //! | [`scan`] | tables and their shards in plans |
 //! | [`colocate`], [`local_shuffle`] | work that stays where its rows are |
 //! | [`functions`] | functions of plans that carry something besides their names |
-//! | `top_of_groups` | an operator of the database's, as bytes |
+//! | `joins` | the database's own joins, as bytes and in their places |
+//! | `top_of_groups` | another operator of the database's, as bytes |
 //! | [`planner`] | which parts of a plan run where |
 //! | [`node`] | the server |
 //! | [`changes`] | changes of all nodes or none |
 //! | [`cluster`], [`session`] | the coordinator |
 //! | `listings` | what statements list of tables and other definitions |
 //! | `block` | transactions of several statements |
+//! | `parameters` | values of statements, and of their parts |
 //! | [`list`] | a file that names the nodes |
 //! | [`serve`] | a session for a program in another language |
 
@@ -43,11 +45,13 @@ pub mod colocate;
 pub mod cut;
 pub mod error;
 pub mod functions;
+pub(crate) mod joins;
 pub mod list;
 pub(crate) mod listings;
 pub mod local_shuffle;
 pub(crate) mod names;
 pub mod node;
+pub(crate) mod parameters;
 pub mod planner;
 pub mod prune;
 pub(crate) mod reduce;
@@ -63,4 +67,5 @@ pub use cluster::{Cluster, Options};
 pub use cut::Cut;
 pub use error::{Error, Result};
 pub use list::List;
+pub use parameters::Given;
 pub use session::{Rows, Session};

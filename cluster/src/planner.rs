@@ -56,6 +56,7 @@ use crate::colocate::{colocate, in_place};
 use crate::cut::Cut;
 use crate::error::in_any_order;
 use crate::functions::{self, ByName, Carried};
+use crate::joins::{Tasks, shared, spilling};
 use crate::node::worker::ScanCodec;
 use crate::reduce;
 use crate::scan::{Reach, ShardScan, ShardedTable};
@@ -64,17 +65,10 @@ use crate::subqueries;
 use crate::wire::{Budget, TOKEN_HEADER};
 
 /// Rules that place operators which work within one process only, that only serve it, or that no
-/// node can read. A rule that is missing here keeps plans at the coordinator.
-const WITHIN_ONE_PROCESS: [&str; 7] = [
-    "SharedJoins",
-    "InOrder",
-    "WholeGroups",
-    "ShareRows",
-    "InSlices",
-    // They go by the memory of the coordinator.
-    "GraceJoins",
-    "LargeSorts",
-];
+/// node can read; and rules for joins, which `joins` has its own for. A rule that is missing here
+/// keeps plans at the coordinator.
+const WITHIN_ONE_PROCESS: [&str; 7] =
+    ["SharedJoins", "InOrder", "WholeGroups", "ShareRows", "InSlices", "GraceJoins", "LargeSorts"];
 
 /// The nodes that a session reads: for each shard, the one whose copy it has chosen.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +96,7 @@ pub fn configure(
     ask_keys_from: f64,
 ) -> Result<()> {
     let own = Arc::clone(state.query_planner());
-    let (known, scans) = (nodes.clone(), Arc::new(ForStages));
+    let (known, scans) = (nodes.clone(), Arc::new(ForStages { nodes: nodes.clone() }));
     let route = move |event: RouteTasksEvent<'_>| route(&known.0.read(), &event);
     let mut headers = http::HeaderMap::new();
     if let Some(token) = token {
@@ -223,7 +217,9 @@ fn route(nodes: &[Url], event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasks
 
 /// The plan that is cut into stages: the engine's, without what works within one process only.
 #[derive(Debug)]
-struct ForStages;
+struct ForStages {
+    nodes: Nodes,
+}
 
 #[async_trait]
 impl QueryPlanner for ForStages {
@@ -245,10 +241,12 @@ impl QueryPlanner for ForStages {
         let builder = builder_of(state).with_config(config);
         let state = builder.with_physical_optimizer_rules(rules.cloned().collect()).build();
         let plan = DefaultPhysicalPlanner::default().create_physical_plan(plan, &state).await?;
-        match is_of_one_node(&plan)? {
-            true => at_one_node(&plan),
-            false => colocate(&plan, state.config().target_partitions()),
+        let (threads, options) = (state.config().target_partitions(), state.config_options());
+        if is_of_one_node(&plan)? {
+            return at_one_node(&shared(&plan, Tasks { count: 1, threads }, options)?);
         }
+        let count = self.nodes.0.read().len().max(2);
+        shared(&colocate(&plan, threads)?, Tasks { count, threads }, options)
     }
 }
 
@@ -337,7 +335,8 @@ impl ClusterPlanner {
             let with_values = self.with_values(plan, session, shown.as_deref_mut()).await?;
             let with_values = self.with_keys(with_values, session, shown).await?;
             let staged = self.staged.create_physical_plan(&with_values, session).await;
-            if let Ok(staged) = staged.and_then(in_place)
+            let options = session.config_options();
+            if let Ok(staged) = staged.and_then(in_place).and_then(|plan| spilling(plan, options))
                 && let Some(state) = session.as_any().downcast_ref::<SessionState>()
                 && let Some(distributed) = distributed(&staged)
                 && can_be_sent(distributed, state)?
@@ -441,8 +440,9 @@ fn check_positions(plan: &LogicalPlan) -> Result<()> {
 
 /// Whether parts of a plan can run at nodes. It has to read a table of the cluster: rows of others
 /// have the order in which they are written. It has no recursion, which would run a stage again for
-/// each step, and which the database's own planner corrects. Nor has it a subquery that depends on
-/// the row around it.
+/// each step, and which the database's own planner corrects. Nor has it a part that is computed
+/// once for several places, since subqueries are planned by themselves, or a subquery that depends
+/// on the row around it.
 fn can_have_stages(plan: &LogicalPlan) -> Result<bool> {
     let (mut reads, mut is_here) = (false, false);
     plan.apply_with_subqueries(|node| {
@@ -452,6 +452,8 @@ fn can_have_stages(plan: &LogicalPlan) -> Result<bool> {
                 reads |= provider.is_ok_and(|provider| provider.is::<ShardedTable>());
             }
             LogicalPlan::RecursiveQuery(_) => is_here = true,
+            // What draws rows once for all that name it (`WITH w AS (SELECT random() ...)`).
+            LogicalPlan::Extension(part) => is_here |= part.node.name() == "Materialize",
             _ => {}
         }
         node.apply_expressions(|expr| {

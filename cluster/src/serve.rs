@@ -25,6 +25,7 @@ use swingdb_common::own_texts::with_own_texts;
 
 use crate::cut::Cut;
 use crate::error::{Error, Result, class_of};
+use crate::parameters::Given;
 use crate::session::{Rows, Session};
 use crate::{Cluster, Options};
 
@@ -56,6 +57,9 @@ pub enum Request {
         /// Whether parameters follow.
         #[serde(default)]
         has_parameters: bool,
+        /// Whether these are called by the names of their columns.
+        #[serde(default)]
+        by_name: bool,
     },
     /// Moves to the newest state.
     Refresh,
@@ -173,9 +177,13 @@ fn answer(
             let options = Options { token, tls_ca, ..Options::default() };
             *session = Some(Cluster::connect(&nodes, options)?.session()?);
         }
-        Request::Query { sql, cut, .. } => {
-            let values = parameters.map(|bytes| values_of(&bytes)).transpose()?.unwrap_or_default();
+        Request::Query { sql, cut, by_name, .. } => {
+            let named = parameters.map(|bytes| values_of(&bytes)).transpose()?.unwrap_or_default();
             let cut = cut.as_deref().map_or_else(|| Ok(Cut::default()), str::parse)?;
+            if by_name {
+                return open?.execute_given(&sql, Given::Named(&named), &cut).map(Some);
+            }
+            let values = named.into_iter().map(|(_, value)| value).collect::<Vec<_>>();
             return open?.execute_with(&sql, &values, &cut).map(Some);
         }
         Request::Refresh => open?.refresh()?,
@@ -185,17 +193,18 @@ fn answer(
     Ok(None)
 }
 
-/// The values of the first row.
-fn values_of(bytes: &[u8]) -> Result<Vec<Value>> {
+/// The values of the first row, with the names of their columns.
+fn values_of(bytes: &[u8]) -> Result<Vec<(String, Value)>> {
     let mut batches = StreamReader::try_new(bytes, None)?;
     let Some(batch) = batches.next().transpose()? else { return Ok(Vec::new()) };
     if batch.num_rows() != 1 {
         return Err(Error::Unsupported("parameters that are not one row".to_string()));
     }
-    let columns = batch.columns().iter();
-    let values = columns.map(|column| {
+    let schema = batch.schema();
+    let values = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
         let value = ScalarValue::try_from_array(column, 0)?;
-        Ok(if value.is_null() { Value::Null } else { Value::Scalar(value) })
+        let value = if value.is_null() { Value::Null } else { Value::Scalar(value) };
+        Ok((field.name().clone(), value))
     });
     values.collect()
 }

@@ -17,7 +17,7 @@ use datafusion::common::{Result as EngineResult, ScalarValue, Statistics};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
-use swingdb::cutter::{Kind, Piece, first_words, split, words};
+use swingdb::cutter::{Kind, Piece, first_words, words};
 use swingdb::{Connection, Database, QueryResult, Value, field_type};
 
 use crate::blame::blamed;
@@ -30,6 +30,7 @@ use crate::cut::Cut;
 use crate::error::{Error, Result, in_any_order, refusal_in, refused};
 use crate::listings::{Listing, is_listing};
 use crate::names::{is_same, name_of, quoted};
+use crate::parameters::{Given, statements};
 use crate::planner::{Nodes, budget, carry_settings, configure};
 use crate::prune::{Placing, is_equal_by_bytes};
 use crate::scan::{Shard, ShardedTable};
@@ -470,7 +471,7 @@ impl Session {
         self.execute(sql, &Cut::AsItLies)
     }
 
-    /// Runs a statement with parameters: they fill `?` in the order of the text, and `$1`, `$2` by
+    /// Runs statements with parameters: they fill `?` in the order of the text, and `$1`, `$2` by
     /// number.
     ///
     /// ```no_run
@@ -482,21 +483,32 @@ impl Session {
         self.execute_with(sql, parameters, &Cut::AsItLies)
     }
 
+    /// Runs statements with parameters called by name: `$name`.
+    ///
+    /// ```no_run
+    /// # fn f(session: &swingdb_cluster::Session) -> swingdb_cluster::Result<()> {
+    /// session.query_named("SELECT * FROM t WHERE day > $day", &[("day".into(), 7.into())])?;
+    /// # Ok(()) }
+    /// ```
+    pub fn query_named(&self, sql: &str, parameters: &[(String, Value)]) -> Result<Rows> {
+        self.execute_given(sql, Given::Named(parameters), &Cut::AsItLies)
+    }
+
     /// Runs statements; a table that they make is cut by `cut`.
     pub fn execute(&self, sql: &str, cut: &Cut) -> Result<Rows> {
         self.execute_with(sql, &[], cut)
     }
 
-    /// Runs a statement with parameters, or several without; a table that they make is cut by
-    /// `cut`.
+    /// Runs statements with parameters; a table that they make is cut by `cut`.
     pub fn execute_with(&self, sql: &str, parameters: &[Value], cut: &Cut) -> Result<Rows> {
+        self.execute_given(sql, Given::Positional(parameters), cut)
+    }
+
+    /// The same with parameters of either kind.
+    pub fn execute_given(&self, sql: &str, parameters: Given<'_>, cut: &Cut) -> Result<Rows> {
         let mut last = None;
-        let statements = split(sql).all();
-        if !parameters.is_empty() && statements.len() > 1 {
-            return Err(Error::Unsupported("parameters of several statements".to_string()));
-        }
-        for statement in statements {
-            last = Some(self.run(statement, parameters, cut)?);
+        for (statement, values) in statements(sql, parameters)? {
+            last = Some(self.run(&statement, &values, cut)?);
         }
         last.ok_or_else(|| Error::Unsupported("a text without a statement".to_string()))
     }

@@ -56,13 +56,26 @@ fn statements_have_parameters() {
         let sql = "CREATE TABLE u AS SELECT k, ? AS x FROM t WHERE k < ?";
         session.execute_with(sql, &["x".into(), 3.into()], &hash("k")).unwrap();
         assert_eq!(asked(&session, "SELECT count(*), min(x) FROM u"), [["3", "x"]]);
-        let two = session.query_with("SELECT ?; SELECT 2", &[1.into()]);
-        assert!(matches!(two, Err(Error::Unsupported(_))));
-        assert!(session.query_with("SELECT ? + ?", &[1.into()]).is_err());
+        // Those of several statements are numbered in their order.
+        let several = "DELETE FROM t WHERE k = ?; SELECT count(*) + ? FROM t WHERE k < ?";
+        let values = [9.into(), 100.into(), 50.into()];
+        assert_eq!(with(&session, several, &values), [["109"]]);
+        for (sql, count) in [("SELECT ? + ?", 1), ("SELECT ?; SELECT 2", 2), ("SELECT $name", 1)] {
+            assert!(session.query_with(sql, &values[..count]).is_err(), "{sql}");
+        }
+        let named = |sql: &str| {
+            let values = [("name", "row 7".into()), ("at_most", Value::from(7))];
+            let values = values.map(|(name, value)| (name.to_string(), value));
+            session.query_named(sql, &values).and_then(|rows| rows.collect()).map(|r| texts(&r))
+        };
+        let sql = "UPDATE t SET s = $name WHERE k = $at_most; \
+                   SELECT count(*), max(s) FROM t WHERE k <= $at_most AND s >= $name";
+        assert_eq!(named(sql).unwrap(), [["1", "row 7"]]);
+        assert!(named("SELECT $other").is_err() && named("SELECT ?").is_err());
         // They are in the log of a change, too.
         nodes[1].restart();
         session.refresh().unwrap();
-        assert_eq!(asked(&session, "SELECT count(*) FROM t"), [["10"]]);
+        assert_eq!(asked(&session, "SELECT count(*) FROM t"), [["9"]]);
     });
 }
 
@@ -239,6 +252,11 @@ fn a_program_in_another_language_has_a_session() {
         rows.sort();
         assert_eq!(rows, [["1", "row 1!"], ["2", "row 2!"], ["3", "row 3!"]]);
         assert_eq!(end, json!({"failed": null}));
+        let sql = "SELECT count(*) || $p1 AS n FROM t WHERE k <= $p0";
+        let request = json!({"do": "query", "sql": sql, "has_parameters": true, "by_name": true});
+        served.send(&request, Some(&values));
+        assert_eq!(served.json(), "rows");
+        assert_eq!(texts(&served.rows().0), [["3!"]]);
         served.send(&json!({"do": "query", "sql": "SELECT * FROM t"}), None);
         assert_eq!(served.json(), "rows");
         assert_eq!(texts(&served.rows().0).len(), 20_000);

@@ -150,7 +150,7 @@ fn a_running_statement_fails_with_the_node_and_the_next_is_answered() {
     with_room(|| {
         let mut nodes = nodes(4);
         let session = two_by_two(&nodes).session().unwrap();
-        let sql = "CREATE TABLE t AS SELECT i AS n, i % 7 AS g FROM generate_series(1, 15000) s(i)";
+        let sql = "CREATE TABLE t AS SELECT i AS n, i % 7 AS g FROM generate_series(1, 25000) s(i)";
         session.execute(sql, &hash("n")).unwrap();
         for lost in [2, 1] {
             // The second round loses a copy that nobody reads: nothing fails then.
@@ -170,7 +170,7 @@ fn a_running_statement_fails_with_the_node_and_the_next_is_answered() {
             }
             assert_eq!(
                 asked(&session, "SELECT count(*), sum(n) FROM t WHERE g >= 0"),
-                [["15000", "112507500"]]
+                [["25000", "312512500"]]
             );
         }
     });

@@ -148,14 +148,16 @@ fn what_only_one_node_would_know_is_refused() {
         both.run("CREATE TABLE t AS SELECT i AS k, 0 AS n FROM generate_series(1, 10) AS q(i)");
         both.run("SET VARIABLE x = 3");
         both.same("SELECT * FROM t WHERE k = getvariable('x')");
+        both.run("UPDATE t SET n = 1 WHERE k = getvariable('x')");
+        both.same("SELECT * FROM t");
         for sql in [
-            "UPDATE t SET n = 1 WHERE k = getvariable('x')",
+            "UPDATE t SET n = 1 WHERE k = getvariable('x' || 'y')",
             "UPDATE t SET n = rand()",
             "DELETE FROM t WHERE rowid = 0",
             "DELETE FROM t WHERE k = 1 RETURNING rowid",
             "INSERT INTO t VALUES (1, 1) RETURNING rowid",
             "MERGE INTO t USING (SELECT 1 AS k) AS q ON t.k = q.k \
-             WHEN MATCHED THEN UPDATE SET n = getvariable('x')",
+             WHEN MATCHED THEN UPDATE SET n = random()",
             // Rows of several nodes have no order, wherever the join is written.
             "SELECT * FROM t POSITIONAL JOIN t AS u",
             "CREATE VIEW p AS SELECT u.k FROM t POSITIONAL JOIN t AS u",
@@ -165,6 +167,35 @@ fn what_only_one_node_would_know_is_refused() {
             both.refuses(sql);
         }
         both.same("SELECT * FROM t");
+    });
+}
+
+#[test]
+fn what_is_drawn_is_drawn_as_often_as_on_one_machine() {
+    with_room(|| {
+        let both = Both::new();
+        both.run("CREATE TABLE t AS SELECT i AS k FROM generate_series(1, 1000) AS q(i)");
+        for sql in [
+            // Each subquery draws for itself.
+            "SELECT (SELECT random()) = (SELECT random())",
+            "SELECT DISTINCT (SELECT random()) = (SELECT random()) FROM t",
+            "SELECT (SELECT max(random()) FROM t) = (SELECT max(random()) FROM t)",
+            "SELECT (SELECT k + random() FROM t WHERE k = 1) = \
+             (SELECT k + random() FROM t WHERE k = 1)",
+            "SELECT count(*) FROM t WHERE (SELECT uuid()) = (SELECT uuid())",
+            // A value is the same wherever it is used, and so is what has a name.
+            "SELECT DISTINCT x = x FROM (SELECT (SELECT random()) AS x FROM t)",
+            "WITH w AS (SELECT random() AS r) \
+             SELECT DISTINCT (SELECT r FROM w) = (SELECT r FROM w) FROM t",
+            "WITH w AS (SELECT random() AS r FROM t) SELECT (SELECT max(r) FROM w) = \
+             (SELECT max(r) FROM w)",
+            "WITH w AS (SELECT random() AS r FROM t) SELECT count(*) FROM w \
+             WHERE r = (SELECT max(r) FROM w)",
+            "WITH w AS (SELECT k FROM t USING SAMPLE 10 ROWS) SELECT (SELECT sum(k) FROM w) = \
+             (SELECT sum(k) FROM w), (SELECT count(*) FROM w a JOIN w b USING (k))",
+        ] {
+            both.same(sql);
+        }
     });
 }
 

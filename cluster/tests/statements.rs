@@ -4,7 +4,7 @@
 mod common;
 
 use common::{asked, cluster, expected, nodes, texts, with_room};
-use swingdb::{Connection, Database};
+use swingdb::{Connection, Database, Value};
 use swingdb_cluster::{Cluster, Cut, Error, Session};
 
 fn hash(column: &str) -> Cut {
@@ -41,11 +41,17 @@ impl Both {
 
     /// A change of both, and what it returns; then the tables are the same.
     fn change(&self, sql: &str) {
-        let theirs = self.one.query(sql).unwrap();
+        self.change_with(sql, &[]);
+    }
+
+    /// The same of one with parameters.
+    fn change_with(&self, sql: &str, values: &[Value]) {
+        let theirs = self.one.execute(sql, values).unwrap();
         let count = theirs.rows_changed();
         let mut theirs = texts(&theirs.collect().unwrap());
         theirs.sort();
-        let ours = self.session.query(sql).unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        let ours = self.session.query_with(sql, values);
+        let ours = ours.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         assert_eq!(ours.rows_changed(), count, "{sql}");
         let mut ours = texts(&ours.collect().unwrap());
         ours.sort();
@@ -415,6 +421,138 @@ fn rows_are_merged_at_their_nodes() {
             both.refuses(sql);
         }
         assert_eq!(self::count(&both.session, "t"), count);
+    });
+}
+
+#[test]
+fn merges_return_their_rows() {
+    with_room(|| {
+        for cut in [hash("k"), Cut::Replicated] {
+            let both = Both::new([cut, hash("k"), Cut::Replicated]);
+            both.change(
+                "MERGE INTO t USING u ON t.k = u.k WHEN MATCHED AND u.n % 3 = 0 THEN DELETE \
+                 WHEN MATCHED AND u.n % 3 = 1 THEN UPDATE SET g = u.n \
+                 WHEN NOT MATCHED THEN INSERT VALUES (u.k, u.g, 'new') \
+                 RETURNING merge_action, t.k, g + 1 AS h, s",
+            );
+            // By name, the column of the cut gets the value that it has to be equal to.
+            both.change(
+                "MERGE INTO t USING (SELECT n AS g, k * 2 AS k, 'by name' AS s FROM u) AS q \
+                 ON t.k = q.k WHEN MATCHED THEN UPDATE BY NAME \
+                 WHEN NOT MATCHED THEN INSERT BY NAME RETURNING upper(merge_action) AS what, t.*",
+            );
+            both.change(
+                "MERGE INTO t USING (VALUES (1, 'one'), (5000, 'more')) AS q(key, text) \
+                 ON t.k = q.key WHEN MATCHED THEN UPDATE SET s = text \
+                 WHEN NOT MATCHED THEN INSERT (k, s) VALUES (q.key, q.text) RETURNING t.k, t.s",
+            );
+            both.change(
+                "MERGE INTO t USING u ON t.k = u.k AND t.k < 0 \
+                 WHEN MATCHED THEN DELETE RETURNING *",
+            );
+        }
+        let both = Both::new([hash("k"), hash("k"), Cut::Replicated]);
+        for sql in [
+            "MERGE INTO t USING (SELECT k AS q, n AS k FROM u) AS u ON t.k = u.q \
+             WHEN NOT MATCHED THEN INSERT BY NAME",
+            "MERGE INTO t USING (SELECT k AS q, n AS k FROM u) AS u ON t.k = u.q \
+             WHEN MATCHED THEN UPDATE BY NAME",
+            "MERGE INTO t USING u ON t.k = u.k WHEN MATCHED THEN DELETE \
+             RETURNING (SELECT max(k) FROM u)",
+            "MERGE INTO t USING u ON t.k = u.k WHEN MATCHED THEN DELETE RETURNING now()",
+        ] {
+            both.refuses(sql);
+        }
+    });
+}
+
+#[test]
+fn parts_of_statements_have_their_parameters() {
+    with_room(|| {
+        for cuts in
+            [[hash("k"), hash("k"), Cut::Replicated], [Cut::Replicated, Cut::AsItLies, hash("g")]]
+        {
+            let both = Both::new(cuts);
+            both.change_with(
+                "UPDATE t SET s = ? || s, g = (SELECT max(n) FROM u WHERE n < ?) \
+                 WHERE k IN (SELECT k FROM u WHERE n > ?) AND g < ? RETURNING k, g, s",
+                &["a ".into(), 90.into(), 100.into(), 30.into()],
+            );
+            both.change_with(
+                "DELETE FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.n > $2) \
+                 AND k < $1",
+                &[200.into(), 20.into()],
+            );
+            both.change_with(
+                "UPDATE t SET s = $1 || u.n FROM (SELECT k, n FROM u WHERE n <> $2) AS u \
+                 WHERE t.k = u.k AND u.n > $3",
+                &["from ".into(), 60.into(), 50.into()],
+            );
+            // Rows that may move.
+            both.change_with(
+                "UPDATE t SET k = k + $1 + (SELECT min(n) FROM u WHERE n > $3) WHERE g = $2",
+                &[10_000.into(), 5.into(), 7.into()],
+            );
+            both.change_with(
+                "MERGE INTO t USING (SELECT k * 5 AS key, n FROM u WHERE n < $2) q ON q.key = t.k \
+                 WHEN MATCHED AND t.g > $3 THEN UPDATE SET s = $1 \
+                 WHEN NOT MATCHED THEN INSERT (k, s) VALUES (q.key, $1 || q.n)",
+                &["by merge ".into(), 40.into(), 3.into()],
+            );
+        }
+        let both = Both::new([hash("k"), hash("k"), hash("g")]);
+        let key = "ALTER TABLE r ADD PRIMARY KEY (g)";
+        both.one.query(key).unwrap();
+        both.session.query(key).unwrap();
+        both.change_with(
+            "INSERT INTO r VALUES ($2, 1), (1000, $1) ON CONFLICT (g) DO UPDATE \
+             SET z = excluded.z + $3 WHERE r.z < $4",
+            &[2.into(), 7.into(), 500.into(), 100.into()],
+        );
+        both.change_with(
+            "INSERT INTO r SELECT g, $1 FROM r WHERE g < $2 ON CONFLICT DO UPDATE SET z = $3 + r.z",
+            &[2.into(), 7.into(), 500.into()],
+        );
+    });
+}
+
+#[test]
+fn the_moment_and_variables_are_the_same_at_all_nodes() {
+    with_room(|| {
+        for cut in [hash("k"), Cut::Replicated] {
+            let both = Both::new([cut, hash("k"), Cut::Replicated]);
+            both.one.query("SET VARIABLE x = 7; SET VARIABLE text = 'it''s'").unwrap();
+            both.session.query("SET VARIABLE x = 7; SET VARIABLE text = 'it''s'").unwrap();
+            both.change("DELETE FROM t WHERE k = getvariable('x')");
+            both.change(
+                "UPDATE t SET s = getvariable('text'), g = getvariable ( 'x' ) + g \
+                 WHERE k % 2 = 0 AND k < 50 OR k IN (SELECT getvariable('x') * n FROM u)",
+            );
+            let session = &both.session;
+            session.query("ALTER TABLE t ADD COLUMN seen TIMESTAMPTZ").unwrap();
+            session.query("ALTER TABLE t ADD COLUMN day DATE").unwrap();
+            let set = "UPDATE t SET seen = now(), day = current_date WHERE k > ?";
+            session.query_with(set, &[0.into()]).unwrap();
+            let one = "SELECT count(DISTINCT seen), count(seen) = count(*), \
+                       bool_and(seen BETWEEN now() - INTERVAL 1 MINUTE AND now()), \
+                       bool_and(day BETWEEN today() - 1 AND today()) FROM t";
+            assert_eq!(asked(session, one), [["1", "true", "true", "true"]]);
+            session
+                .query(
+                    "MERGE INTO t USING u ON t.k = u.k WHEN MATCHED THEN \
+                     UPDATE SET seen = current_timestamp + INTERVAL 1 DAY",
+                )
+                .unwrap();
+            let two = "SELECT count(DISTINCT seen) FROM t";
+            assert_eq!(asked(session, two), [["2"]]);
+            for sql in [
+                "UPDATE t SET seen = now() RETURNING now()",
+                "UPDATE t SET g = random()",
+                "DELETE FROM t WHERE rowid = 1",
+            ] {
+                both.refuses(sql);
+            }
+        }
     });
 }
 

@@ -12,7 +12,7 @@ import shutil
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from . import _internal, errors
@@ -336,21 +336,26 @@ class Cluster(Local):
         return answer
 
     def query(
-        self, sql: str, parameters: Sequence[Any] = (), *, cut: str | None = None
+        self,
+        sql: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        cut: str | None = None,
     ) -> ClusterResult:
         """Runs statements, and returns the result of the last.
 
-        ``parameters`` fill ``?`` in order, and ``$1``, ``$2`` by number: what a session on one
-        database takes. ``cut`` says how a table that the statements make is dealt out:
-        ``"hash:COLUMN"``, ``"range:COLUMN:BOUND,BOUND"``, ``"replicated"`` or ``"as_it_lies"``.
-        A column whose name has a colon is quoted as in SQL.
+        ``parameters`` fill ``?`` in order, and ``$1``, ``$2`` by number; those of a dict fill
+        ``$name``: what a session on one database takes. ``cut`` says how a table that the
+        statements make is dealt out: ``"hash:COLUMN"``, ``"range:COLUMN:BOUND,BOUND"``,
+        ``"replicated"`` or ``"as_it_lies"``. A column whose name has a colon is quoted as in SQL.
         """
         arrow = import_optional("pyarrow", "swingdb.cluster()")
         request: dict[str, Any] = {"do": "query", "sql": sql, "cut": cut}
         more = None
         if parameters:
             request["has_parameters"] = True
-            more = _row(arrow, parameters)
+            request["by_name"] = isinstance(parameters, Mapping)
+            more = _row(arrow, _named(parameters))
         with self._lock:
             answer = self._ask(request, more)
             if answer != "rows":
@@ -415,16 +420,25 @@ class Cluster(Local):
         return f"<{state}swingdb.Cluster of {', '.join(self.nodes)}>"
 
 
-def _row(arrow: Any, parameters: Sequence[Any]) -> bytes:
+def _named(parameters: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters by their names, else by the numbers that they have from one on."""
+    if not isinstance(parameters, Mapping):
+        return {str(nth): value for nth, value in enumerate(parameters, 1)}
+    if not all(isinstance(name, str) for name in parameters):
+        raise errors.ProgrammingError("the names of parameters must be strings")
+    return dict(parameters)
+
+
+def _row(arrow: Any, parameters: dict[str, Any]) -> bytes:
     """Parameters as one row of Arrow, by the types that they have in a session on one database."""
     columns = []
-    for nth, value in enumerate(parameters, 1):
+    for name, value in parameters.items():
         try:
             column = arrow.table(_internal.batches_from_columns([("p", [value], None, None)]))
         except errors.Error as error:
-            raise errors.InterfaceError(f"parameter {nth}: {error}") from error
+            raise errors.InterfaceError(f"parameter {name}: {error}") from error
         columns.append(column.column(0))
-    table = arrow.table(columns, [f"p{nth}" for nth in range(len(columns))])
+    table = arrow.table(columns, list(parameters))
     sink = arrow.BufferOutputStream()
     with arrow.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

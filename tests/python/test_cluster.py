@@ -84,8 +84,16 @@ def test_statements_have_parameters(session: swingdb.Cluster) -> None:
     assert session.query("INSERT INTO t VALUES ($1, $2, $2)", [2, None]).rows_changed == 1
     rows = session.query("SELECT s, d FROM t WHERE d = $1 AND k < $2", [day, 5]).fetchall()
     assert rows == [("it's", day)]
+    rows = session.query("SELECT s FROM t WHERE d = $day AND k < $k", {"k": 5, "day": day})
+    assert rows.fetchall() == [("it's",)]
+    two = "UPDATE t SET s = $s WHERE k = $k; SELECT s FROM t WHERE k <= $k ORDER BY k DESC"
+    assert session.query(two, {"s": "new", "k": 2}).fetchone() == ("new",)
     with pytest.raises(swingdb.InterfaceError, match="parameter 2"):
         session.query("SELECT ?, ?", [1, object()])
+    with pytest.raises(swingdb.InterfaceError, match="parameter b"):
+        session.query("SELECT $a, $b", {"a": 1, "b": object()})
+    with pytest.raises(swingdb.ProgrammingError, match="strings"):
+        session.query("SELECT $a", {1: 1})  # type: ignore[dict-item]
 
 
 VALUES = """SELECT 1.50::DECIMAL(4, 2) AS a, DATE '2024-01-02' AS b, INTERVAL '1 month 2 days' AS c,

@@ -514,9 +514,7 @@ fn opened<'a>(place: &'a mut Option<Open>, which: &Which) -> Result<&'a mut Open
 fn carry_out(connection: &Connection, step: &Step, rows: Rows) -> Result<Stepped> {
     match step {
         Step::Statement { sql, parameters } => {
-            let read = parameters.iter().map(|bytes| value_of(bytes).map(Value::Scalar));
-            let read = read.collect::<Result<Vec<_>, _>>().map_err(Error::Unsupported)?;
-            stepped(connection.execute(sql, &read)?)
+            stepped(connection.execute(sql, &values_of(parameters)?)?)
         }
         Step::Cut { table, cut } => {
             let name = table.replace('\'', "''");
@@ -528,13 +526,16 @@ fn carry_out(connection: &Connection, step: &Step, rows: Rows) -> Result<Stepped
             }
             Ok(Stepped::default())
         }
-        Step::Rows { table, columns, or, behind } => {
+        Step::Rows { table, columns, or, behind, parameters } => {
             let Some((schema, batches)) = rows else { return Ok(Stepped::default()) };
             connection.register(ROWS, schema, batches)?;
             let columns = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>();
             let (table, columns) = (quoted(table), columns.join(", "));
             let sql = format!("INSERT {or}INTO {table} ({columns}) SELECT * FROM {ROWS} {behind}");
-            let added = connection.query(&sql).map_err(Error::from).and_then(stepped);
+            let added = values_of(parameters).and_then(|values| {
+                let added = connection.execute(&sql, &values)?;
+                stepped(added)
+            });
             connection.deregister(ROWS);
             added
         }
@@ -556,6 +557,12 @@ fn carry_out(connection: &Connection, step: &Step, rows: Rows) -> Result<Stepped
             Ok(Stepped::default())
         }
     }
+}
+
+/// The values of parameters.
+fn values_of(parameters: &[Bytes]) -> Result<Vec<Value>> {
+    let values = parameters.iter().map(|bytes| value_of(bytes).map(Value::Scalar));
+    values.collect::<Result<Vec<_>, _>>().map_err(Error::Unsupported)
 }
 
 /// What a statement has done, and the rows that it returns.

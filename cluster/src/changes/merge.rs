@@ -5,7 +5,7 @@
 //! there: so the cut's column has to get the value of that column of the source.
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use swingdb::cutter::{Piece, words};
 use swingdb::field_type;
@@ -15,7 +15,7 @@ use crate::cut::{Cut, deal};
 use crate::error::{Error, Result, refused};
 use crate::names::{is_same, name_of, quoted};
 use crate::prune::is_equal_by_bytes;
-use crate::session::{Known, Session};
+use crate::session::{Known, Rows};
 
 /// The name of the column by which the source is dealt out.
 const KEY: &str = "__swingdb_cluster_key";
@@ -33,6 +33,8 @@ pub struct Merge {
     pub source: String,
     /// What the statement calls the source.
     pub source_alias: String,
+    /// The names that it gives the source's columns, in parentheses; empty: they keep theirs.
+    pub source_columns: String,
     /// Everything from ON.
     pub on: String,
     /// Pairs of names that have to be equal: a qualifier and a column each.
@@ -87,40 +89,42 @@ impl Merge {
         })
     }
 
+    /// The query of the source's rows; a column says where each goes, unless all nodes get all.
+    pub(crate) fn source_query(&self, known: &Known) -> Result<String> {
+        let (source, alias) = (&self.source, quoted(&self.source_alias));
+        let named = format!("{source} AS {alias}{}", self.source_columns);
+        let Some(column) = known.cut.column() else {
+            return match known.cut {
+                Cut::Replicated => Ok(format!("SELECT * FROM {named}")),
+                _ => refused(format!("MERGE into {}, which lies as it lies", self.table)),
+            };
+        };
+        if !is_equal_by_bytes(known.schema.field_with_name(column)?) {
+            return refused(format!("MERGE into a table that is cut by {column}'s type"));
+        }
+        let key = self.key(column).ok_or_else(|| {
+            Error::Unsupported(format!(
+                "MERGE whose condition does not say {}.{column} = {}.COLUMN (both with their \
+                 tables): {column} is the column by which {} is cut",
+                self.alias, self.source_alias, self.table
+            ))
+        })?;
+        let wanted = field_type(known.schema.field_with_name(column)?);
+        let on = words(&self.on).collect::<Vec<_>>();
+        check_writes(&on, column, self, key, known)?;
+        let key = quoted(key);
+        Ok(format!("SELECT *, CAST({alias}.{key} AS {wanted}) AS {KEY} FROM {named}"))
+    }
+
     /// The rows of the source for each shard.
-    pub(crate) fn source_rows(
+    pub(crate) fn dealt_out(
         &self,
-        session: &Session,
+        rows: Rows,
         known: &Known,
         bounds: &[ScalarValue],
-    ) -> Result<(arrow::datatypes::SchemaRef, Vec<Vec<RecordBatch>>)> {
-        let nodes = session.cluster().shards();
-        let (source, alias) = (&self.source, quoted(&self.source_alias));
-        let query = match known.cut.column() {
-            None if known.cut == Cut::Replicated => format!("SELECT * FROM {source} AS {alias}"),
-            None => return refused(format!("MERGE into {}, which lies as it lies", self.table)),
-            Some(column) => {
-                if !is_equal_by_bytes(known.schema.field_with_name(column)?) {
-                    return refused(format!("MERGE into a table that is cut by {column}'s type"));
-                }
-                let key = self.key(column).ok_or_else(|| {
-                    Error::Unsupported(format!(
-                        "MERGE whose condition does not say {}.{column} = {}.COLUMN (both with \
-                         their tables): {column} is the column by which {} is cut",
-                        self.alias, self.source_alias, self.table
-                    ))
-                })?;
-                let wanted = field_type(known.schema.field_with_name(column)?);
-                let on = words(&self.on).collect::<Vec<_>>();
-                check_writes(&on, column, self, key, known)?;
-                let key = quoted(key);
-                format!(
-                    "SELECT *, CAST({alias}.{key} AS {wanted}) AS {KEY} FROM {source} AS {alias}"
-                )
-            }
-        };
-        let rows = session.query(&query)?;
-        let schema = rows.schema().unwrap_or_else(|| arrow::datatypes::Schema::empty().into());
+        shards: usize,
+    ) -> Result<(SchemaRef, Vec<Vec<RecordBatch>>)> {
+        let schema = rows.schema().unwrap_or_else(|| Schema::empty().into());
         self.check_types(known, &schema)?;
         let cut = match &known.cut {
             Cut::Hash { .. } => Cut::Hash { column: KEY.to_string() },
@@ -131,9 +135,9 @@ impl Merge {
         };
         let keep = (0..schema.fields().len()).filter(|nth| schema.field(*nth).name() != KEY);
         let keep = keep.collect::<Vec<_>>();
-        let mut parts = vec![Vec::new(); nodes];
+        let mut parts = vec![Vec::new(); shards];
         for batch in rows {
-            for (part, dealt) in parts.iter_mut().zip(deal(&batch?, &cut, bounds, nodes, 0)?) {
+            for (part, dealt) in parts.iter_mut().zip(deal(&batch?, &cut, bounds, shards, 0)?) {
                 part.push(dealt.project(&keep)?);
             }
         }
@@ -182,10 +186,17 @@ fn check_writes(
     known: &Known,
 ) -> Result<()> {
     let is = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
+    // By their names, the columns that have to be equal get each other's values.
+    let is_same_name = is_same(key, cut);
+    let by_name = |at: usize| {
+        let next = |nth: usize, word: &str| words.get(nth).is_some_and(|next| is(next.text, word));
+        is_same_name && next(at, "by") && next(at + 1, "name")
+    };
     let wrong = || {
         Error::Unsupported(format!(
             "MERGE INTO {} that gives {cut}, by which it is cut, another value than {}.{key}: \
-             write INSERT (...) VALUES (...) with it, and no UPDATE of it",
+             write INSERT (...) VALUES (...) with it, or BY NAME if both have one name, and no \
+             UPDATE of it",
             merge.table, merge.source_alias
         ))
     };
@@ -196,11 +207,11 @@ fn check_writes(
         if is(word.text, "set") && words.get(at + 1).is_some_and(|next| next.text == "*") {
             return Err(wrong());
         }
-        let is_update = is(word.text, "update");
+        let is_update = is(word.text, "update") && !by_name(at + 1);
         if is_update && !words.get(at + 1).is_some_and(|next| is(next.text, "set")) {
             return Err(wrong());
         }
-        if !is(word.text, "insert") {
+        if !is(word.text, "insert") || by_name(at + 1) {
             continue;
         }
         let (mut columns, mut next) = (Vec::new(), at + 1);

@@ -25,6 +25,7 @@
 
 pub(crate) mod altered;
 pub(crate) mod assigned;
+pub(crate) mod constants;
 pub mod coordinator;
 pub mod lend;
 pub mod log;
@@ -70,6 +71,9 @@ pub enum Step {
         /// `ON CONFLICT ...` and `RETURNING ...`, or nothing.
         #[serde(default)]
         behind: String,
+        /// The values of the parameters in that.
+        #[serde(default)]
+        parameters: Vec<Bytes>,
     },
     /// Rows that the next statement may read, under a name; they follow as batches.
     Lend {

@@ -16,7 +16,7 @@ use swingdb::field_type;
 use crate::catalog::Member;
 use crate::changes::Step;
 use crate::changes::coordinator::{Transaction, of_another, settle};
-use crate::changes::steps::{Dealing, statement};
+use crate::changes::steps::{Dealing, rows_of, statement};
 use crate::cluster::{Cluster, Place, places_of};
 use crate::cut::Cut;
 use crate::error::{Error, Result, refused};
@@ -244,8 +244,7 @@ impl Transaction {
         let rows = session.query(&format!("SELECT * FROM {}", quoted(table)))?;
         let schema = &rows.schema().unwrap_or_else(|| known.schema.clone());
         let columns = known.schema.fields().iter().map(|field| field.name().clone()).collect();
-        let (table, or, behind) = (table.to_string(), String::new(), String::new());
-        let step = &Step::Rows { table, columns, or, behind };
+        let step = &rows_of(table, columns);
         self.deal_out(&Dealing { known, bounds, step, schema, targets }, rows)?;
         Ok(())
     }

@@ -9,6 +9,7 @@
 use swingdb::cutter::{Kind, Piece, words};
 
 use crate::changes::assigned::{assignments, is_name};
+use crate::changes::constants::call_at;
 use crate::changes::lend::closing;
 use crate::changes::merge::{Merge, equal_columns};
 use crate::cut::Cut;
@@ -265,12 +266,14 @@ impl<'a> Reader<'a> {
         rest.filter(|next| next.kind == Kind::Word).any(|next| next.text.eq_ignore_ascii_case(word))
     }
 
-    /// Refuses [`VOLATILE`] functions: words with arguments behind them, or those without.
+    /// Refuses [`VOLATILE`] functions: words with arguments behind them, or those without. The
+    /// coordinator [computes](super::constants) some of them.
     fn refuse_volatile(&self, what: &str) -> Result<()> {
         let rest = self.words.get(self.at..).unwrap_or_default();
         let found = rest.iter().enumerate().find(|(at, word)| {
             let is = |name: &&str| word.text.eq_ignore_ascii_case(name);
             word.kind == Kind::Word
+                && call_at(rest, *at).is_none()
                 && (WITHOUT_ARGUMENTS.iter().any(&is)
                     || VOLATILE.iter().any(&is)
                         && rest.get(at + 1).is_some_and(|next| next.text == "(")
@@ -278,6 +281,14 @@ impl<'a> Reader<'a> {
         });
         match found {
             Some((_, word)) => refused(format!("{what} with {}", word.text.to_uppercase())),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what the coordinator would compute where a column gets its name from it.
+    fn refuse_computed(&self, what: &str) -> Result<()> {
+        match (self.at..self.words.len()).find(|at| call_at(&self.words, *at).is_some()) {
+            Some(at) => refused(format!("{what} with {}", self.words[at].text.to_uppercase())),
             None => Ok(()),
         }
     }
@@ -469,17 +480,27 @@ fn merge(mut reader: Reader<'_>) -> Result<Change> {
     let (source, _) = reader.until(Some(end));
     reader.at = end;
     let source_alias = if reader.is("on") { name } else { reader.alias()? };
+    let columns = reader.at;
+    reader.names()?;
+    let end = std::mem::replace(&mut reader.at, columns);
+    let (source_columns, _) = reader.until(Some(end));
+    reader.at = end;
     let on = reader.rest().to_string();
     if source_alias.is_empty() || !reader.take("on") {
         return refused("MERGE whose source has no name, or without ON");
     }
-    reader.refuse(&["select", "returning"], "MERGE")?;
+    reader.refuse(&["select"], "MERGE")?;
     reader.refuse_volatile("MERGE")?;
+    if let Some(at) = reader.outermost("returning", "") {
+        let behind = Reader { at, sql: reader.sql, words: reader.words.clone() };
+        behind.refuse_computed("RETURNING")?;
+    }
     // The WHEN of a CASE is no clause.
     let clauses = [reader.outermost("when", "matched"), reader.outermost("when", "not")];
     let (_, condition) = reader.until(clauses.into_iter().flatten().min());
     let equal = equal_columns(&condition);
-    Ok(Change::Merge(Merge { table, alias, source, source_alias, on, equal }))
+    let merge = Merge { table, alias, source, source_alias, source_columns, on, equal };
+    Ok(Change::Merge(merge))
 }
 
 fn rows(mut reader: Reader<'_>, kind: &str) -> Result<Change> {
@@ -491,6 +512,7 @@ fn rows(mut reader: Reader<'_>, kind: &str) -> Result<Change> {
     if let Some(at) = returning {
         let behind = Reader { at, sql: reader.sql, words: reader.words.clone() };
         behind.refuse(&["select"], "RETURNING")?;
+        behind.refuse_computed("RETURNING")?;
     }
     let mut assigned = Vec::new();
     if kind == "update" {
@@ -816,6 +838,11 @@ mod tests {
         let Some(Change::Merge(merge)) = change else { panic!("{change:?}") };
         assert_eq!((merge.alias.as_str(), merge.source_alias.as_str()), ("x", "q"));
         assert_eq!(merge.source, "(SELECT a FROM u)");
+        assert_eq!(merge.source_columns, "");
+        let named = "MERGE INTO t USING (VALUES (1, 2)) AS q(a, \"b c\") ON t.k = q.a";
+        let Ok(Some(Change::Merge(named))) = read(named) else { panic!("{named}") };
+        assert_eq!(named.source_columns, "(a, \"b c\")");
+        assert_eq!(named.on, "ON t.k = q.a");
         let text = |one: &str| one.to_string();
         assert_eq!(merge.equal, [[(text("x"), text("k")), (text("q"), text("a"))]]);
         assert!(merge.on.starts_with("ON x.k = q.a AND") && merge.on.ends_with("DELETE"));

@@ -13,6 +13,7 @@ use swingdb_common::runtime::cancel::go_on;
 
 use crate::bounds::settled;
 use crate::changes::altered::Altered;
+use crate::changes::constants::computed;
 use crate::changes::coordinator::Transaction;
 use crate::changes::lend::lend;
 use crate::changes::merge::{Merge, SOURCE};
@@ -24,8 +25,9 @@ use crate::cluster::Cluster;
 use crate::cut::{Cut, deal};
 use crate::error::{Error, Result, refused};
 use crate::names::{is_same, name_of, quoted};
+use crate::parameters::part;
 use crate::session::{Known, Rows, Session};
-use crate::wire::value_bytes;
+use crate::wire::{Bytes, value_bytes};
 
 /// The table of the session in which a list of values gets the types of columns.
 const VALUES: &str = "__swingdb_cluster_values";
@@ -227,6 +229,36 @@ pub(crate) fn statement(sql: &str) -> Step {
     Step::Statement { sql: sql.to_string(), parameters: Vec::new() }
 }
 
+/// A step that runs a part of a statement, whose parameters have these values.
+fn statement_with(text: &str, parameters: &[Value]) -> Result<Step> {
+    let (sql, parameters) = sent(text, parameters)?;
+    Ok(Step::Statement { sql, parameters })
+}
+
+/// A part of a statement with its values as they are sent.
+fn sent(text: &str, parameters: &[Value]) -> Result<(String, Vec<Bytes>)> {
+    let (sql, values) = part(text, parameters)?;
+    let values = values.iter().map(|value| value_bytes(&value.to_scalar()));
+    Ok((sql, values.collect::<Result<Vec<_>, _>>().map_err(Error::Unsupported)?))
+}
+
+/// A step that adds rows to a table.
+pub(crate) fn rows_of(table: &str, columns: Vec<String>) -> Step {
+    let (table, or, behind) = (table.to_string(), String::new(), String::new());
+    Step::Rows { table, columns, or, behind, parameters: Vec::new() }
+}
+
+/// The names of columns.
+fn names_of(schema: &SchemaRef) -> Vec<String> {
+    schema.fields().iter().map(|field| field.name().clone()).collect()
+}
+
+/// Runs a part of a statement whose parameters have these values.
+fn asked(session: &Session, text: &str, parameters: &[Value]) -> Result<Rows> {
+    let (sql, values) = part(text, parameters)?;
+    session.query_with(&sql, &values)
+}
+
 impl Transaction {
     /// Carries a statement out at all nodes.
     pub(crate) fn carry_out(
@@ -253,10 +285,11 @@ impl Transaction {
             Change::Copy { table, columns, from } => self.copy(session, table, columns, from),
             Change::Rows { table, sql, assigned, behind, .. } => {
                 let (name, known) = known(session, table)?;
+                let (sql, values) = computed(session, sql, parameters, &known.schema)?;
                 if is_cut_assigned(&known, assigned) {
-                    return self.moved(session, (&name, &known), sql, parameters);
+                    return self.moved(session, (&name, &known), &sql, &values);
                 }
-                self.rows(session, (table, &known), (sql, *behind), parameters)
+                self.rows(session, (table, &known), (&sql, *behind), &values)
             }
             Change::Insert { table, columns, query, or, conflict, returning, .. } => {
                 let (name, known) = known(session, table)?;
@@ -267,12 +300,13 @@ impl Transaction {
                 let is_list = first_words(query, 1).first().is_some_and(|word| word == "values");
                 let rows = match is_list {
                     true => listed(session, &wanted, query, parameters)?,
-                    false => session.query_with(&inserted(&wanted, query), parameters)?,
+                    false => asked(session, &inserted(&wanted, query), parameters)?,
                 };
                 let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
-                let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
-                let (or, behind) = (or.clone(), format!("{conflict} {returning}"));
-                let step = Step::Rows { table: name, columns, or, behind };
+                let (columns, or) = (names_of(&schema), or.clone());
+                let (conflict, values) = computed(session, conflict, parameters, &known.schema)?;
+                let (behind, parameters) = sent(&format!("{conflict} {returning}"), &values)?;
+                let step = Step::Rows { table: name, columns, or, behind, parameters };
                 self.deal_out_to_all(session, &known, &step, schema, rows)
             }
             Change::Merge(merge) => {
@@ -284,7 +318,7 @@ impl Transaction {
             }
             Change::Create { table, sql, query, cut, replace, .. } => {
                 let query = query.as_ref().map(|query| format!("SELECT * FROM ({query})"));
-                let rows = query.map(|query| session.query_with(&query, parameters)).transpose()?;
+                let rows = query.map(|query| asked(session, &query, parameters)).transpose()?;
                 self.create(session, (table, sql.as_deref()), rows, cut, *replace)
             }
         }
@@ -305,9 +339,7 @@ impl Transaction {
         let defaults = self.defaults(&table, &known, &wanted)?;
         let rows = stored(session, &wanted, &defaults, make, &[])?;
         let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
-        let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
-        let (or, behind) = (String::new(), String::new());
-        let step = Step::Rows { table, columns, or, behind };
+        let step = rows_of(&table, names_of(&schema));
         self.deal_out_to_all(session, &known, &step, schema, rows)
     }
 
@@ -412,18 +444,14 @@ impl Transaction {
         (sql, behind): (&str, usize),
         parameters: &[Value],
     ) -> Result<Changed> {
-        let is_alone = |query: &str| session.query(&format!("EXPLAIN {query}")).is_ok();
+        let is_alone =
+            |query: &str| asked(session, &format!("EXPLAIN {query}"), parameters).is_ok();
         let lending = lend(sql, &is_alone)?;
-        if !lending.queries.is_empty() && !parameters.is_empty() {
-            return refused("parameters of UPDATE and DELETE with subqueries".to_string());
-        }
         let nodes = places_of_rows(session, known, sql, parameters)?;
         for (name, query) in &lending.queries {
-            self.lend(session, &nodes, name, query)?;
+            self.lend(&nodes, name, asked(session, query, parameters)?)?;
         }
-        let values = parameters.iter().map(|value| value_bytes(&value.to_scalar()));
-        let values = values.collect::<Result<Vec<_>, _>>().map_err(Error::Unsupported)?;
-        let step = Step::Statement { sql: lending.sql, parameters: values };
+        let step = statement_with(&lending.sql, parameters)?;
         let mut changed = Changed::default();
         changed.add(&self.cluster, self.step_among(&nodes, &step)?, &known.cut)?;
         // Rows that are changed by others may have the choice among several.
@@ -447,18 +475,15 @@ impl Transaction {
         sql: &str,
         parameters: &[Value],
     ) -> Result<Changed> {
-        if !parameters.is_empty() {
-            return refused("parameters of an UPDATE that moves rows to other nodes");
-        }
         let Moved { query, delete, returning } = Moved::of(sql, known)?;
         let wanted = wanted(table, known, &[])?;
-        let rows = session.query(&inserted(&wanted, &query))?;
+        let rows = asked(session, &inserted(&wanted, &query), parameters)?;
         let behind = delete.find(" WHERE ").unwrap_or(delete.len());
-        let deleted = self.rows(session, (table, known), (&delete, behind), &[])?;
+        let deleted = self.rows(session, (table, known), (&delete, behind), parameters)?;
         let schema = rows.schema().unwrap_or_else(|| Arc::clone(&known.schema));
-        let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
-        let step =
-            Step::Rows { table: table.to_string(), columns, or: String::new(), behind: returning };
+        let (table, columns, or) = (table.to_string(), names_of(&schema), String::new());
+        let (behind, parameters) = sent(&returning, parameters)?;
+        let step = Step::Rows { table, columns, or, behind, parameters };
         let added = self.deal_out_to_all(session, known, &step, schema, rows)?;
         match deleted.rows == added.rows {
             true => Ok(added),
@@ -477,17 +502,18 @@ impl Transaction {
         known: &Known,
         parameters: &[Value],
     ) -> Result<Changed> {
-        if !parameters.is_empty() {
-            return refused("parameters of MERGE".to_string());
-        }
         check_macros(session, &merge.on)?;
         let bounds = session.bounds(known)?;
-        let (schema, rows) = merge.source_rows(session, known, &bounds)?;
+        let source = asked(session, &merge.source_query(known)?, parameters)?;
+        let shards = self.cluster.shards();
+        let (schema, rows) = merge.dealt_out(source, known, &bounds, shards)?;
         let all = (0..self.cluster.places().len()).collect::<Vec<_>>();
         // Also nodes without rows of the source: they may have rows that no source matches.
         let rows = rows.into_iter().map(Some).cycle().take(all.len()).collect();
         self.put(&Step::Lend { name: SOURCE.to_string() }, &schema, rows)?;
-        let done = self.step(&statement(&merge.statement()))?;
+        let merging = merge.statement();
+        let (merging, values) = computed(session, &merging, parameters, &known.schema)?;
+        let done = self.step(&statement_with(&merging, &values)?)?;
         self.step(&Step::TakeBack { names: vec![SOURCE.to_string()] })?;
         let mut changed = Changed::default();
         changed.add(&self.cluster, done, &known.cut)?;
@@ -519,8 +545,7 @@ impl Transaction {
     }
 
     /// Sends the rows of a query to some nodes.
-    fn lend(&self, session: &Session, nodes: &[usize], name: &str, query: &str) -> Result<()> {
-        let rows = session.query(query)?;
+    fn lend(&self, nodes: &[usize], name: &str, rows: Rows) -> Result<()> {
         let schema = rows.schema().unwrap_or_else(|| Arc::new(Schema::empty()));
         let (mut batches, mut count) = (Vec::new(), 0);
         for batch in rows {
@@ -563,17 +588,14 @@ impl Transaction {
             }
             (None, None) => return refused("a table of nothing".to_string()),
         }
-        let names = |schema: &SchemaRef| {
-            schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
-        };
-        let columns = schema.as_ref().map_or_else(|| self.columns(table), |one| Ok(names(one)))?;
+        let columns =
+            schema.as_ref().map_or_else(|| self.columns(table), |one| Ok(names_of(one)))?;
         let cut = self.checked_cut(session, table, cut, &columns)?;
         let said = serde_json::to_string(&cut).map_err(|e| Error::Unsupported(e.to_string()))?;
         self.step(&Step::Cut { table: table.to_string(), cut: Some(said) })?;
         self.check_keys(table, &cut)?;
         let (Some(rows), Some(schema)) = (rows, schema) else { return Ok(Changed::of(0)) };
-        let (table, or, behind) = (table.to_string(), String::new(), String::new());
-        let step = Step::Rows { table, columns, or, behind };
+        let step = rows_of(table, columns);
         let known = Known::empty(Arc::clone(&schema), cut);
         self.deal_out_to_all(session, &known, &step, schema, rows)
     }
@@ -765,8 +787,9 @@ fn listed(
     {
         return refused("DEFAULT among the values of an INSERT".to_string());
     }
+    let (query, values) = part(query, parameters)?;
     let make = |table: &str| format!("INSERT INTO {table} {query}");
-    stored(session, wanted, &vec![String::new(); wanted.len()], make, parameters)
+    stored(session, wanted, &vec![String::new(); wanted.len()], make, &values)
 }
 
 /// The rows that a statement stores into a table of the session's own, which has these columns and

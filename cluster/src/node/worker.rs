@@ -10,9 +10,12 @@ use datafusion_distributed::{DistributedExt, Worker, WorkerQueryContext};
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
 use swingdb_functions::bounded::MemoryLeft;
+use swingdb_operators::grace_join::GraceHashJoinExec;
+use swingdb_operators::shared_join::SharedHashJoinExec;
 use swingdb_operators::top_of_groups::TopOfGroupsExec;
 
 use crate::client::Client;
+use crate::joins;
 use crate::local_shuffle::LocalShuffle;
 use crate::node::Node;
 use crate::node::whole_groups::at_node;
@@ -27,6 +30,12 @@ const SCAN: u8 = 1;
 const SHUFFLE: u8 = 2;
 /// The first byte of a [`TopOfGroupsExec`].
 const TOP_OF_GROUPS: u8 = 3;
+/// The first byte of a [`SharedHashJoinExec`].
+const SHARED_JOIN: u8 = 4;
+/// The first byte of one that is `x NOT IN (...)`.
+const SHARED_NOT_IN: u8 = 5;
+/// The first byte of a [`GraceHashJoinExec`].
+const GRACE_JOIN: u8 = 6;
 
 /// Writes and reads the operators of plans that are the database's, or this crate's.
 #[derive(Debug)]
@@ -51,6 +60,15 @@ impl PhysicalExtensionCodec for ScanCodec {
             Some((&TOP_OF_GROUPS, bytes)) => {
                 Ok(Arc::new(top_of_groups::from_bytes(bytes, inputs, ctx, self, proto_converter)?))
             }
+            Some((&kind @ (SHARED_JOIN | SHARED_NOT_IN), bytes)) => {
+                let join = joins::from_bytes(bytes, inputs, ctx, self, proto_converter)?;
+                Ok(Arc::new(SharedHashJoinExec::described_by(&join, kind == SHARED_NOT_IN)?))
+            }
+            Some((&GRACE_JOIN, bytes)) => {
+                let join = joins::from_bytes(bytes, inputs, ctx, self, proto_converter)?;
+                let refused = || DataFusionError::Execution("a join that cannot spill".to_string());
+                Ok(Arc::new(GraceHashJoinExec::try_new(&join)?.ok_or_else(refused)?))
+            }
             _ => Err(DataFusionError::Execution("an operator of another version".to_string())),
         }
     }
@@ -74,6 +92,16 @@ impl PhysicalExtensionCodec for ScanCodec {
         if let Some(top) = node.downcast_ref::<TopOfGroupsExec>() {
             buf.push(TOP_OF_GROUPS);
             buf.extend(top_of_groups::to_bytes(top, self, proto_converter)?);
+            return Ok(());
+        }
+        if let Some(shared) = node.downcast_ref::<SharedHashJoinExec>() {
+            buf.push(if shared.null_aware() { SHARED_NOT_IN } else { SHARED_JOIN });
+            buf.extend(joins::to_bytes(shared.join(), self, proto_converter)?);
+            return Ok(());
+        }
+        if let Some(grace) = node.downcast_ref::<GraceHashJoinExec>() {
+            buf.push(GRACE_JOIN);
+            buf.extend(joins::to_bytes(grace.join(), self, proto_converter)?);
             return Ok(());
         }
         let message = format!("{} cannot be sent to a node", node.name());

@@ -40,6 +40,7 @@ use crate::options::temporary::TemporaryFiles;
 use crate::options::{BATCH_ROWS, machine};
 use crate::passes;
 use crate::physical::dynamic_filters;
+pub use crate::physical::grace_joins::{LargeTables, large_tables};
 use crate::physical::query_planner::OwnOperators;
 pub use crate::physical::whole_groups::{WholeKeys, scan_with_whole_keys, whole_groups};
 use crate::plan::aggregate_calls::Aggregates;

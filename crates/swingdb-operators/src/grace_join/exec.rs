@@ -82,6 +82,11 @@ impl GraceHashJoinExec {
         }
     }
 
+    /// The same join as the engine's operator.
+    pub fn join(&self) -> &HashJoinExec {
+        &self.join
+    }
+
     fn of(join: &HashJoinExec, level: u64) -> Result<Self> {
         let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
         // Without the order of the probe side, and a condition for its scans.

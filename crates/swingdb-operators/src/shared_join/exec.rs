@@ -55,7 +55,7 @@ impl SharedHashJoinExec {
     pub fn try_new(join: &HashJoinExec) -> Result<Option<Self>> {
         match join.null_aware {
             true => Ok(None),
-            false => Self::of(join, false).map(Some),
+            false => Self::described_by(join, false).map(Some),
         }
     }
 
@@ -78,10 +78,11 @@ impl SharedHashJoinExec {
             false,
         )?;
         let swapped = swapped.builder().with_fetch(join.fetch()).build()?;
-        Self::of(&swapped, true).map(Some)
+        Self::described_by(&swapped, true).map(Some)
     }
 
-    fn of(join: &HashJoinExec, null_aware: bool) -> Result<Self> {
+    /// The join that [`join`](Self::join) and [`null_aware`](Self::null_aware) say.
+    pub fn described_by(join: &HashJoinExec, null_aware: bool) -> Result<Self> {
         let join = join.builder().with_partition_mode(PartitionMode::CollectLeft).build()?;
         let execution = Meeting::default();
         Ok(Self { join, null_aware, execution, metrics: ExecutionPlanMetricsSet::new() })
@@ -93,11 +94,16 @@ impl SharedHashJoinExec {
         &self.join
     }
 
+    /// Whether it is `x NOT IN (...)` with a table of the list.
+    pub fn null_aware(&self) -> bool {
+        self.null_aware
+    }
+
     /// The plan with this operator where the engine answered with its own: as the plan's root, or
     /// right below a projection.
     fn own(&self, plan: Plan) -> Result<Plan> {
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            return Ok(Arc::new(Self::of(join, self.null_aware)?));
+            return Ok(Arc::new(Self::described_by(join, self.null_aware)?));
         }
         if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
             let input = self.own(Arc::clone(projection.input()))?;

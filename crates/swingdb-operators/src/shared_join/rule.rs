@@ -33,6 +33,17 @@ const MANY_THREADS: usize = 8;
 #[derive(Debug, Default)]
 pub struct SharedJoins;
 
+impl SharedJoins {
+    /// The join that takes the place of one of the engine's; `None`: the engine's is better.
+    pub fn instead_of(join: &HashJoinExec, threads: usize) -> Result<Option<SharedHashJoinExec>> {
+        match join.null_aware {
+            true if list_is_shorter(join) => SharedHashJoinExec::not_in(join),
+            false if pays(join, threads) => SharedHashJoinExec::try_new(join),
+            _ => Ok(None),
+        }
+    }
+}
+
 impl PhysicalOptimizerRule for SharedJoins {
     fn optimize(
         &self,
@@ -41,13 +52,8 @@ impl PhysicalOptimizerRule for SharedJoins {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let threads = config.execution.target_partitions;
         let replaced = plan.transform_up(|node| {
-            let own = match node.downcast_ref::<HashJoinExec>() {
-                Some(join) if join.null_aware && list_is_shorter(join) => {
-                    SharedHashJoinExec::not_in(join)?
-                }
-                Some(join) if pays(join, threads) => SharedHashJoinExec::try_new(join)?,
-                _ => None,
-            };
+            let join = node.downcast_ref::<HashJoinExec>();
+            let own = join.map(|join| Self::instead_of(join, threads)).transpose()?.flatten();
             Ok(match own {
                 Some(shared) => Transformed::yes(Arc::new(shared)),
                 None => Transformed::no(node),

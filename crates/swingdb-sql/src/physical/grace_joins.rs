@@ -28,16 +28,10 @@ impl PhysicalOptimizerRule for GraceJoins {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(limit) = memory_limit(config) else { return Ok(plan) };
-        if !reads_much(&plan, limit / SHARE)? {
-            return Ok(plan);
-        }
-        let is_large = |bytes| bytes > limit / SHARE;
+        let Some(large) = large_tables(&plan, config)? else { return Ok(plan) };
         let replaced = plan.transform_up(|node| {
             let own = match node.downcast_ref::<HashJoinExec>() {
-                Some(join) if table_bytes(join.left()).is_some_and(is_large) => {
-                    GraceHashJoinExec::try_new(join)?
-                }
+                Some(join) if large.is_one(join.left(), 1) => GraceHashJoinExec::try_new(join)?,
                 _ => None,
             };
             Ok(match own {
@@ -55,6 +49,29 @@ impl PhysicalOptimizerRule for GraceJoins {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Tables of joins that are expected to take much of `memory_limit`.
+#[derive(Clone, Copy, Debug)]
+pub struct LargeTables {
+    bytes: usize,
+}
+
+impl LargeTables {
+    /// Whether a table of a plan's rows is one, of which one in so many parts is in memory.
+    pub fn is_one(&self, rows: &Arc<dyn ExecutionPlan>, parts: usize) -> bool {
+        table_bytes(rows).is_some_and(|bytes| bytes / parts.max(1) > self.bytes)
+    }
+}
+
+/// Which tables of joins are large; `None`: no plan of so few rows has one.
+pub fn large_tables(
+    plan: &Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Option<LargeTables>> {
+    let Some(limit) = memory_limit(config) else { return Ok(None) };
+    let bytes = limit / SHARE;
+    Ok(reads_much(plan, bytes)?.then_some(LargeTables { bytes }))
 }
 
 /// Whether all that a plan reads would take more than so many bytes. To find out what is left of it
