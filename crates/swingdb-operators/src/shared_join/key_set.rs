@@ -1,7 +1,7 @@
 //! The keys of the build side as a set of bits, for scans of the probe side: [`KeySet`].
 //!
-//! Tables number their rows, so that the keys of a join are mostly whole numbers of one range. A bit
-//! for each number of it is exact, and takes a few percent of the memory of the table: a scan
+//! Tables number their rows, so that the keys of a join are mostly whole numbers of one range. A
+//! bit for each number of it is exact, and takes a few percent of the memory of the table: a scan
 //! looks into a processor's cache where it would wait for memory.
 
 use arrow::array::{Array, BooleanArray};

@@ -11,8 +11,8 @@
 //!    each *part* of the table.
 //! 4. **Build.** Workers take parts. A part is small enough for a processor's cache, and only
 //!    one worker writes it, so that building needs no lock and no atomic operation.
-//! 5. **Publish.** The least and greatest keys, and a set of all of them or the table itself, become
-//!    a condition for the scans of the probe side.
+//! 5. **Publish.** The least and greatest keys, and a set of all of them or the table itself,
+//!    become a condition for the scans of the probe side.
 //! 6. **Probe.** Each partition of the probe side streams through the table as it comes.
 //!
 //! # Invariants
