@@ -34,8 +34,8 @@ use datafusion::physical_plan::filter_pushdown::{
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, PlanProperties,
-    StatisticsArgs,
+    DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties,
+    PlanProperties, StatisticsArgs,
 };
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::bytes::Serializeable;
@@ -334,7 +334,16 @@ impl ShardScan {
         let planned = self.local[0].get_or_try_init(made);
         let Some(plan) = planned.now_or_never().transpose()? else { return Ok(None) };
         let Some(whole) = scan_with_whole_keys(plan, column)? else { return Ok(None) };
-        let scan = Self::new(self.said.clone(), self.schema(), Arc::clone(&self.statistics));
+        let mut scan = Self::new(self.said.clone(), self.schema(), Arc::clone(&self.statistics));
+        let partitions = |plan: &dyn ExecutionPlan| plan.output_partitioning().partition_count();
+        // Each partition is one of the table's, in its order: such groups need no hash table.
+        if let Some(order) = whole.output_ordering()
+            && partitions(whole.as_ref()) <= partitions(&scan)
+        {
+            let ordered = EquivalenceProperties::new_with_orderings(self.schema(), [order.clone()]);
+            let properties = scan.properties.as_ref().clone();
+            scan.properties = Arc::new(properties.with_eq_properties(ordered));
+        }
         let local = Arc::new(vec![OnceCell::new_with(Some(whole))]);
         Ok(Some(Self { local, ..scan.told(Arc::clone(&self.running)) }))
     }

@@ -5,13 +5,19 @@
 //! group to one partition (see `whole_groups` of the crate `swingdb-sql`). A node sees that when a
 //! part of a plan comes, which stays one of as many operators: the coordinator counts them.
 
+use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
 use datafusion::prelude::SessionConfig;
 use datafusion_distributed::{WorkerPlanRewriteEvent, WorkerPlanRewriteEventResponse};
 use swingdb_sql::engine::{WholeKeys, whole_groups};
@@ -49,7 +55,62 @@ impl WholeKeys for AtNode<'_> {
         if partitions(of_parts) != partitions(&at_once) {
             return Ok(None);
         }
-        as_it_is(as_it_is(at_once)?).map(Some)
+        as_it_is(Arc::new(InAnyOrder::of(at_once))).map(Some)
+    }
+}
+
+/// Groups that come in an order which the operators above do not know of: they were planned without
+/// it, and some would have to be other ones with it.
+#[derive(Debug)]
+struct InAnyOrder(Plan, Arc<PlanProperties>);
+
+impl InAnyOrder {
+    fn of(input: Plan) -> Self {
+        let any = EquivalenceProperties::new(input.schema());
+        let properties = input.properties().as_ref().clone().with_eq_properties(any);
+        Self(input, Arc::new(properties))
+    }
+}
+
+impl DisplayAs for InAnyOrder {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for InAnyOrder {
+    fn name(&self) -> &str {
+        "InAnyOrder"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.1
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        vec![&self.0]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+        match children.into_iter().next() {
+            Some(input) => Ok(Arc::new(Self::of(input))),
+            None => Err(DataFusionError::Internal("groups of no input".to_string())),
+        }
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.0.execute(partition, context)
     }
 }
 
