@@ -133,6 +133,7 @@ class State:
     def __del__(self):
         for session in self.sessions:
             session.close()
+        swingdb.drop(self.name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # Outcomes
