@@ -282,7 +282,7 @@ fn cut_later(network: &Network, nth: usize, after: Duration) -> std::thread::Joi
 fn a_node_that_is_cut_off_in_a_query_is_named() {
     on_a_network(|| {
         let network = Network::new(3, &[]);
-        let (cluster, session) = network.filled(15_000);
+        let (cluster, session) = network.filled(30_000);
         for (nth, sql) in [
             (1, "SELECT count(*) FROM t a, t b WHERE (a.n * b.n) % 1009 = 7"),
             (2, "SELECT a.g, count(*) FROM t a, t b WHERE (a.n * b.n) % 1009 = 7 GROUP BY a.g"),
@@ -298,7 +298,7 @@ fn a_node_that_is_cut_off_in_a_query_is_named() {
             assert_eq!(named(&error), Some(network.machines[nth].node().as_str()), "{error:?}");
             network.machines[nth].mend();
             session.refresh().unwrap();
-            assert_eq!(asked(&session, "SELECT count(*) FROM t WHERE g >= 0"), [["15000"]]);
+            assert_eq!(asked(&session, "SELECT count(*) FROM t WHERE g >= 0"), [["30000"]]);
         }
         drop((session, cluster));
         network.until_idle();
