@@ -65,8 +65,8 @@ WHY = (
     ("commits", "", "more than half of it is the statement and the state in memory that snapshots "
      "take; SQLite appends pages to a log"),
     ("export", "", "PyArrow's writer, too, writes each buffer from where it lies"),
-    ("many-cores", "import", "columns are encoded, and get their statistics, as they come; of a few "
-     "rows, the commit is most of it"),
+    ("many-cores", "import", "columns are encoded, and get their statistics, as they come; of a "
+     "few rows, the commit is most of it"),
     ("many-cores", "", "it computes and adds much; DuckDB's aggregation is faster there"),
     ("per-query", "", "planning and the start of the engine's threads"),
     ("import", "", "DuckDB's reader of the format is faster for these columns"),

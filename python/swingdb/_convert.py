@@ -370,9 +370,11 @@ def _rows_of_array(array: Any) -> list[Any]:
     if array.dtype.kind not in "Mm":
         rows: list[Any] = array.tolist()
         return rows
-    # Each row by itself: NumPy hands out numbers for what is finer than microseconds.
-    fine = array.astype(f"{array.dtype.kind}8[us]") if hasattr(array, "mask") else array
-    return fine.tolist() if hasattr(array, "mask") else list(fine)
+    # NumPy hands out numbers for what is finer than microseconds; each row by itself keeps it.
+    if hasattr(array, "mask"):
+        masked: list[Any] = array.astype(f"{array.dtype.kind}8[us]").tolist()
+        return masked
+    return list(array)
 
 
 def _is_nan(value: Any) -> bool:

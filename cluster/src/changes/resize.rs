@@ -16,7 +16,7 @@ use swingdb::field_type;
 use crate::catalog::Member;
 use crate::changes::Step;
 use crate::changes::coordinator::{Transaction, of_another, settle};
-use crate::changes::steps::{Dealing, rows_of, statement};
+use crate::changes::steps::{Dealing, names_of, rows_of, statement};
 use crate::cluster::{Cluster, Place, places_of};
 use crate::cut::Cut;
 use crate::error::{Error, Result, refused};
@@ -243,8 +243,7 @@ impl Transaction {
         let bounds = &session.bounds(known)?[..];
         let rows = session.query(&format!("SELECT * FROM {}", quoted(table)))?;
         let schema = &rows.schema().unwrap_or_else(|| known.schema.clone());
-        let columns = known.schema.fields().iter().map(|field| field.name().clone()).collect();
-        let step = &rows_of(table, columns);
+        let step = &rows_of(table, names_of(&known.schema));
         self.deal_out(&Dealing { known, bounds, step, schema, targets }, rows)?;
         Ok(())
     }

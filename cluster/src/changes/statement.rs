@@ -154,6 +154,11 @@ impl<'a> Reader<'a> {
         Self { sql, words: words(sql).collect(), at: 0 }
     }
 
+    /// Another one, from a word on.
+    fn behind(&self, at: usize) -> Self {
+        Self { sql: self.sql, words: self.words.clone(), at }
+    }
+
     fn is(&self, word: &str) -> bool {
         self.words.get(self.at).is_some_and(|next| next.text.eq_ignore_ascii_case(word))
     }
@@ -492,7 +497,7 @@ fn merge(mut reader: Reader<'_>) -> Result<Change> {
     reader.refuse(&["select"], "MERGE")?;
     reader.refuse_volatile("MERGE")?;
     if let Some(at) = reader.outermost("returning", "") {
-        let behind = Reader { at, sql: reader.sql, words: reader.words.clone() };
+        let behind = reader.behind(at);
         behind.refuse_computed("RETURNING")?;
     }
     // The WHEN of a CASE is no clause.
@@ -510,7 +515,7 @@ fn rows(mut reader: Reader<'_>, kind: &str) -> Result<Change> {
     reader.refuse_volatile(&what)?;
     let returning = reader.outermost("returning", "");
     if let Some(at) = returning {
-        let behind = Reader { at, sql: reader.sql, words: reader.words.clone() };
+        let behind = reader.behind(at);
         behind.refuse(&["select"], "RETURNING")?;
         behind.refuse_computed("RETURNING")?;
     }

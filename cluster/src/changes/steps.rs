@@ -249,7 +249,7 @@ pub(crate) fn rows_of(table: &str, columns: Vec<String>) -> Step {
 }
 
 /// The names of columns.
-fn names_of(schema: &SchemaRef) -> Vec<String> {
+pub(crate) fn names_of(schema: &SchemaRef) -> Vec<String> {
     schema.fields().iter().map(|field| field.name().clone()).collect()
 }
 

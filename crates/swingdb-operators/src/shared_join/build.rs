@@ -292,15 +292,13 @@ impl Build {
         rows: usize,
         bounds: &[Option<Bounds>],
     ) -> Result<Option<Arc<KeySet>>> {
-        let Some((least, greatest)) = whole_numbers(keys, bounds) else { return Ok(None) };
-        let bytes = KeySet::bytes(least, greatest, rows);
-        let Some(bytes) = bytes.filter(|&bytes| self.reservation.try_grow(bytes).is_ok()) else {
+        // As one part: its numbers are not scattered.
+        let Some(range) = range_of(keys, bounds, 0) else { return Ok(None) };
+        let bytes = KeySet::bytes(&range, rows);
+        if bytes.is_none_or(|bytes| self.reservation.try_grow(bytes).is_err()) {
             return Ok(None);
-        };
-        let Some(set) = KeySet::new(least, greatest).map(Arc::new) else {
-            self.reservation.shrink(bytes);
-            return Ok(None);
-        };
+        }
+        let set = Arc::new(KeySet::new(range));
         let (keys, filled) = (Arc::clone(keys), Arc::clone(&set));
         let fill = move |piece: usize| {
             let first = piece * SCATTER_ROWS;
@@ -324,8 +322,7 @@ impl Build {
         if has_nulls && self.null_equality == NullEquality::NullEqualsNull {
             return None;
         }
-        let (least, greatest) = whole_numbers(keys, bounds)?;
-        let range = Range::new(least, greatest, part_bits)?;
+        let range = range_of(keys, bounds, part_bits)?;
         self.density.allows(range.span, rows).then_some(range)
     }
 
@@ -417,13 +414,14 @@ struct Scattering {
     bytes: usize,
 }
 
-/// The least and the greatest key, if there is one key and it is a whole number.
-fn whole_numbers(keys: &[ArrayRef], bounds: &[Option<Bounds>]) -> Option<(i64, i64)> {
+/// The range of the keys, if there is one key and it is a whole number.
+fn range_of(keys: &[ArrayRef], bounds: &[Option<Bounds>], part_bits: u32) -> Option<Range> {
     let ([key], [Some(bounds)]) = (keys, bounds) else { return None };
     if !keys::is_whole_number(key.data_type()) {
         return None;
     }
-    Some((keys::whole_number(&bounds.least)?, keys::whole_number(&bounds.greatest)?))
+    let [least, greatest] = [&bounds.least, &bounds.greatest].map(keys::whole_number);
+    Range::new(least?, greatest?, part_bits)
 }
 
 /// Whether a table of such keys may be an array.

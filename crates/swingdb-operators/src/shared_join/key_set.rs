@@ -6,6 +6,7 @@
 
 use arrow::array::{Array, BooleanArray};
 
+use super::direct::Range;
 use super::keys;
 use super::marks::Marks;
 
@@ -15,29 +16,25 @@ const BYTES_OF_ROW: usize = 16;
 /// Whole numbers of a range.
 #[derive(Debug)]
 pub(crate) struct KeySet {
-    least: i64,
-    /// The greatest number, less the least.
-    span: u32,
+    range: Range,
     marks: Marks,
 }
 
 impl KeySet {
-    /// Bytes of a set for the numbers from `least` to `greatest`, if it is worth it for so many
-    /// rows.
-    pub(crate) fn bytes(least: i64, greatest: i64, rows: usize) -> Option<usize> {
-        let bytes = Marks::bytes(span(least, greatest)? as usize + 1);
+    /// Bytes of a set for the numbers of a range, if it is worth it for so many rows.
+    pub(crate) fn bytes(range: &Range, rows: usize) -> Option<usize> {
+        let bytes = Marks::bytes(range.span as usize + 1);
         (bytes / BYTES_OF_ROW <= rows).then_some(bytes)
     }
 
-    /// A set without any number; `None` where the range has more than 2^32 numbers.
-    pub(crate) fn new(least: i64, greatest: i64) -> Option<Self> {
-        let span = span(least, greatest)?;
-        Some(Self { least, span, marks: Marks::new(span as usize + 1) })
+    /// A set without any number.
+    pub(crate) fn new(range: Range) -> Self {
+        Self { range, marks: Marks::new(range.span as usize + 1) }
     }
 
     /// Adds keys that are not NULL, all of which are in the range. `offsets` is scratch space.
     pub(crate) fn add(&self, keys: &dyn Array, offsets: &mut Vec<u64>) {
-        if keys::offsets(keys, self.least, offsets).is_none() {
+        if keys::offsets(keys, self.range.least, offsets).is_none() {
             debug_assert!(false, "keys are whole numbers");
         }
         let nulls = keys.nulls();
@@ -50,9 +47,9 @@ impl KeySet {
 
     /// Which of the keys are in the set; NULL never is. `None` where they are no whole numbers.
     pub(crate) fn contains(&self, keys: &dyn Array) -> Option<BooleanArray> {
-        let span = u64::from(self.span);
+        let span = u64::from(self.range.span);
         let known = |offset: u64| offset <= span && self.marks.has(offset as u32);
-        let found = keys::each_offset(keys, self.least, known)?;
+        let found = keys::each_offset(keys, self.range.least, known)?;
         Some(BooleanArray::new(
             match keys.nulls() {
                 Some(nulls) => &found & nulls.inner(),
@@ -63,10 +60,6 @@ impl KeySet {
     }
 }
 
-fn span(least: i64, greatest: i64) -> Option<u32> {
-    u32::try_from(greatest.wrapping_sub(least) as u64).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -75,6 +68,10 @@ mod tests {
     use arrow::array::{ArrayRef, Int16Array, Int64Array, UInt64Array};
 
     use super::*;
+
+    fn set_of(least: i64, greatest: i64) -> Option<KeySet> {
+        Range::new(least, greatest, 0).map(KeySet::new)
+    }
 
     #[test]
     fn it_has_what_was_added() {
@@ -88,7 +85,7 @@ mod tests {
             };
             let added = numbers(&mut random, least, greatest);
             let asked = numbers(&mut random, least.saturating_sub(10), greatest + 10);
-            let Some(set) = KeySet::new(least, greatest) else { panic!("too wide") };
+            let Some(set) = set_of(least, greatest) else { panic!("too wide") };
             set.add(&Int64Array::from(added.clone()), &mut Vec::new());
             let known = added.iter().flatten().copied().collect::<HashSet<_>>();
             let expected = asked.iter().map(|key| key.is_some_and(|key| known.contains(&key)));
@@ -100,20 +97,23 @@ mod tests {
     #[test]
     fn numbers_have_any_width_and_sign() {
         let of = |keys: ArrayRef, least: i64, greatest: i64| {
-            let Some(set) = KeySet::new(least, greatest) else { panic!("too wide") };
+            let Some(set) = set_of(least, greatest) else { panic!("too wide") };
             set.add(keys.as_ref(), &mut Vec::new());
             set.contains(keys.as_ref()).map(|found| found.true_count())
         };
         assert_eq!(of(Arc::new(Int16Array::from(vec![-7, i16::MAX])), -7, 32_767), Some(2));
         let large = [u64::MAX, u64::MAX - 3].to_vec();
         assert_eq!(of(Arc::new(UInt64Array::from(large)), -4, -1), Some(2));
-        assert!(KeySet::new(i64::MIN, i64::MAX).is_none());
+        assert!(set_of(i64::MIN, i64::MAX).is_none());
     }
 
     #[test]
     fn a_sparse_range_gets_none() {
-        assert_eq!(KeySet::bytes(1, 6_400, 1_000), Some(800));
-        assert_eq!(KeySet::bytes(0, 1 << 31, 1_000_000), None);
-        assert_eq!(KeySet::bytes(0, i64::MAX, usize::MAX), None);
+        let bytes = |least, greatest, rows| {
+            Range::new(least, greatest, 0).and_then(|range| KeySet::bytes(&range, rows))
+        };
+        assert_eq!(bytes(1, 6_400, 1_000), Some(800));
+        assert_eq!(bytes(0, 1 << 31, 1_000_000), None);
+        assert_eq!(bytes(0, i64::MAX, usize::MAX), None);
     }
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::utils::take_function_args;
 use datafusion::common::{NullEquality, Result, exec_err};
 use datafusion::functions::core::r#struct as struct_function;
 use datafusion::logical_expr::{ColumnarValue, Operator};
@@ -66,12 +65,12 @@ impl Published {
                 all.push(binary(Arc::clone(key), Operator::LtEq, lit(greatest.clone())));
             }
         }
-        all.push(match (self.list(keys)?, set, self.on.as_slice()) {
-            (Some(list), ..) => list,
-            (None, Some(set), [key]) => Arc::new(InSet { key: Arc::clone(key), set }),
-            (None, ..) => {
-                let (table, null_equality) = (Arc::clone(table), self.null_equality);
-                Arc::new(InTable { on: self.on.clone(), table, null_equality })
+        all.push(match self.list(keys)? {
+            Some(list) => list,
+            None => {
+                let table = || Keys::Table(Arc::clone(table), self.null_equality);
+                let keys = set.map_or_else(table, Keys::Set);
+                Arc::new(InKeys { on: self.on.clone(), keys })
             }
         });
         let all = all.into_iter().reduce(|all, one| binary(all, Operator::And, one));
@@ -125,102 +124,56 @@ fn binary(left: PhysicalExprRef, operator: Operator, right: PhysicalExprRef) -> 
     Arc::new(BinaryExpr::new(left, operator, right))
 }
 
-/// Whether the key is in the set of a join's keys.
-#[derive(Debug)]
-struct InSet {
-    key: PhysicalExprRef,
-    set: Arc<KeySet>,
+/// Where a condition looks for keys.
+#[derive(Clone, Debug)]
+enum Keys {
+    /// The only key of a join, a whole number.
+    Set(Arc<KeySet>),
+    Table(Arc<Table>, NullEquality),
 }
 
-impl fmt::Display for InSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "in_join_keys")
-    }
-}
-
-// Sets are compared by identity, as tables are.
-impl PartialEq for InSet {
+// Tables and sets are compared by identity: comparing their contents would take longer than a scan
+// saves.
+impl PartialEq for Keys {
     fn eq(&self, other: &Self) -> bool {
-        self.key.as_ref() == other.key.as_ref() && Arc::ptr_eq(&self.set, &other.set)
-    }
-}
-
-impl Eq for InSet {}
-
-impl Hash for InSet {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.key.hash(state);
-        Arc::as_ptr(&self.set).hash(state);
-    }
-}
-
-impl PhysicalExpr for InSet {
-    fn children(&self) -> Vec<&PhysicalExprRef> {
-        vec![&self.key]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<PhysicalExprRef>,
-    ) -> Result<PhysicalExprRef> {
-        let [key] = take_function_args("in_join_keys", children)?;
-        Ok(Arc::new(Self { key, set: Arc::clone(&self.set) }))
-    }
-
-    fn data_type(&self, _schema: &Schema) -> Result<DataType> {
-        Ok(DataType::Boolean)
-    }
-
-    fn nullable(&self, _schema: &Schema) -> Result<bool> {
-        Ok(false)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        let key = self.key.evaluate(batch)?.into_array(batch.num_rows())?;
-        match self.set.contains(key.as_ref()) {
-            Some(found) => Ok(ColumnarValue::Array(Arc::new(found))),
-            None => exec_err!("a key of type {} is no whole number", key.data_type()),
+        match (self, other) {
+            (Self::Set(one), Self::Set(other)) => Arc::ptr_eq(one, other),
+            (Self::Table(one, nulls), Self::Table(other, others)) => {
+                nulls == others && Arc::ptr_eq(one, other)
+            }
+            _ => false,
         }
     }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
 }
 
-/// Whether the keys may be in the table of a join.
-#[derive(Debug)]
-struct InTable {
-    on: Vec<PhysicalExprRef>,
-    table: Arc<Table>,
-    null_equality: NullEquality,
-}
+impl Eq for Keys {}
 
-impl fmt::Display for InTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "in_join_table")
-    }
-}
-
-// Tables are compared by identity: comparing their contents would take longer than a scan saves.
-impl PartialEq for InTable {
-    fn eq(&self, other: &Self) -> bool {
-        self.on == other.on
-            && self.null_equality == other.null_equality
-            && Arc::ptr_eq(&self.table, &other.table)
-    }
-}
-
-impl Eq for InTable {}
-
-impl Hash for InTable {
+impl Hash for Keys {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.on.hash(state);
-        Arc::as_ptr(&self.table).hash(state);
+        match self {
+            Self::Set(set) => Arc::as_ptr(set).hash(state),
+            Self::Table(table, _) => Arc::as_ptr(table).hash(state),
+        }
     }
 }
 
-impl PhysicalExpr for InTable {
+/// Whether keys may be those of a join.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct InKeys {
+    on: Vec<PhysicalExprRef>,
+    keys: Keys,
+}
+
+impl fmt::Display for InKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.keys {
+            Keys::Set(_) => "in_join_keys",
+            Keys::Table(..) => "in_join_table",
+        })
+    }
+}
+
+impl PhysicalExpr for InKeys {
     fn children(&self) -> Vec<&PhysicalExprRef> {
         self.on.iter().collect()
     }
@@ -229,8 +182,7 @@ impl PhysicalExpr for InTable {
         self: Arc<Self>,
         children: Vec<PhysicalExprRef>,
     ) -> Result<PhysicalExprRef> {
-        let (table, null_equality) = (Arc::clone(&self.table), self.null_equality);
-        Ok(Arc::new(Self { on: children, table, null_equality }))
+        Ok(Arc::new(Self { on: children, keys: self.keys.clone() }))
     }
 
     fn data_type(&self, _schema: &Schema) -> Result<DataType> {
@@ -243,7 +195,14 @@ impl PhysicalExpr for InTable {
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let keys = evaluate_expressions_to_arrays(&self.on, batch)?;
-        let found = self.table.contains(&keys, batch.num_rows(), self.null_equality)?;
+        let found = match (&self.keys, keys.as_slice()) {
+            (Keys::Table(table, nulls), keys) => table.contains(keys, batch.num_rows(), *nulls)?,
+            (Keys::Set(set), [key]) => match set.contains(key.as_ref()) {
+                Some(found) => found,
+                None => return exec_err!("a key of type {} is no whole number", key.data_type()),
+            },
+            (Keys::Set(_), keys) => return exec_err!("{} keys in a set of one", keys.len()),
+        };
         Ok(ColumnarValue::Array(Arc::new(found)))
     }
 

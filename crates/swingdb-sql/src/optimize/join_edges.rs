@@ -6,6 +6,7 @@
 //! already.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use datafusion::logical_expr::Expr;
 
@@ -64,15 +65,14 @@ impl Edges {
             let follow = following(&edges, &class, number);
             edges.extend(follow);
         }
-        let together =
-            |one: &Edge| edges.iter().filter(|other| other.relations() == one.relations()).count();
-        let mut keyed = edges.iter().map(together).collect::<Vec<_>>().into_iter();
-        let mut edges = edges.into_iter().map(|edge| (keyed.next(), edge)).collect::<Vec<_>>();
-        edges.sort_by(|(one_keys, one), (other_keys, other)| {
+        let mut keys: HashMap<Set, usize> = HashMap::new();
+        edges.iter().for_each(|edge| *keys.entry(edge.relations()).or_default() += 1);
+        edges.sort_by(|one, other| {
+            let columns = |edge: &Edge| Reverse(keys[&edge.relations()]);
             let values = one.most_distinct().total_cmp(&other.most_distinct());
-            Reverse(one_keys).cmp(&Reverse(other_keys)).then(values)
+            columns(one).cmp(&columns(other)).then(values)
         });
-        Self(edges.into_iter().map(|(_, edge)| edge).collect())
+        Self(edges)
     }
 
     /// The equalities within a set of relations none of which follows from the others.
@@ -88,8 +88,9 @@ impl Edges {
 
 type Side = (Set, Expr);
 
-/// The classes of sides that are equal to each other. None has two columns of one relation: these
-/// may differ in rows that are not joined yet.
+/// The classes of sides that are equal to each other, of three or more: nothing follows from one
+/// equality. None has two columns of one relation: these may differ in rows that are not joined
+/// yet.
 fn classes(edges: &[Edge]) -> Vec<Vec<Side>> {
     let mut classes: Vec<Vec<Side>> = Vec::new();
     for edge in edges.iter().filter(|edge| edge.is_plain()) {
@@ -107,7 +108,7 @@ fn classes(edges: &[Edge]) -> Vec<Vec<Side>> {
     }
     classes.retain(|class| {
         let relations = class.iter().fold(0, |all, (set, _)| all | set);
-        relations.count_ones() as usize == class.len()
+        class.len() > 2 && relations.count_ones() as usize == class.len()
     });
     classes
 }

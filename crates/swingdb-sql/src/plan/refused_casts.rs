@@ -19,31 +19,26 @@ use swingdb_common::types::sql_names::sql_name;
 
 /// Whether this is a cast, or has a pattern.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
-    matches!(expr, Expr::Cast(_) | Expr::TryCast(_) | Expr::Like(_)) || is_call(expr)
+    matches!(expr, Expr::Cast(_) | Expr::TryCast(_) | Expr::Like(_)) || call(expr).is_some()
 }
 
-/// Whether this is a function that casts to the type of another expression.
-fn is_call(expr: &Expr) -> bool {
-    match expr {
-        Expr::ScalarFunction(call) => {
-            matches!(call.name(), "cast_to_type" | "try_cast_to_type") && call.args.len() == 2
-        }
-        _ => false,
+/// A function that casts to the type of another expression: its name, and both.
+fn call(expr: &Expr) -> Option<(&str, &Expr, &Expr)> {
+    let Expr::ScalarFunction(call) = expr else { return None };
+    match (call.name(), call.args.as_slice()) {
+        (name @ ("cast_to_type" | "try_cast_to_type"), [value, like]) => Some((name, value, like)),
+        _ => None,
     }
 }
 
 /// The cast that such a call stands for.
 fn as_cast(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    if !is_call(&expr) {
-        return Transformed::no(expr);
-    }
-    let Expr::ScalarFunction(call) = &expr else { return Transformed::no(expr) };
-    let [value, like] = call.args.as_slice() else { return Transformed::no(expr) };
+    let Some((name, value, like)) = call(&expr) else { return Transformed::no(expr) };
     // Where a part has no type yet, the engine will say so.
     let (Ok(from), Ok(to)) = (value.get_type(schema), like.get_type(schema)) else {
         return Transformed::no(expr);
     };
-    Transformed::yes(match (from == to, call.name()) {
+    Transformed::yes(match (from == to, name) {
         (true, _) => value.clone(),
         (false, "cast_to_type") => cast(value.clone(), to),
         _ => try_cast(value.clone(), to),

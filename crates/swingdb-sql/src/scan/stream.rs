@@ -205,7 +205,6 @@ impl ScanStream {
                 return Ok(Poll::Ready(None));
             }
             if self.until_pause == 0 {
-                self.until_pause = MORSELS_AT_A_TIME;
                 return Ok(Poll::Pending);
             }
             if self.limit_reached() || (self.morsel.rows.is_empty() && !self.take_part()?) {
@@ -317,9 +316,9 @@ impl Stream for ScanStream {
             Err(error) => Poll::Ready(Some(Err(error))),
         };
         timer.done();
-        match next {
-            Poll::Pending => cx.waker().wake_by_ref(),
-            Poll::Ready(_) => this.until_pause = MORSELS_AT_A_TIME,
+        this.until_pause = MORSELS_AT_A_TIME;
+        if next.is_pending() {
+            cx.waker().wake_by_ref();
         }
         this.baseline.record_poll(next)
     }
