@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use datafusion::catalog::TableProvider;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionStateDefaults;
-use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::planner::ExprPlanner;
@@ -33,6 +33,7 @@ use crate::analyze::asof;
 use crate::analyze::decorrelate::only_element::only_element;
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::functions::once;
+use crate::merge_shares::MergeShares;
 use crate::nodes::named_cast;
 pub use crate::optimize::estimate::{expected, left_by};
 pub use crate::optimize::outer_joins::drops_unmatched;
@@ -288,7 +289,7 @@ fn functions_ask(config: &mut SessionConfig, environment: &RuntimeEnv) {
 fn runtime_env(limit: usize, files: &TemporaryFiles) -> Result<Arc<RuntimeEnv>> {
     const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN;
     let pool: Arc<dyn MemoryPool> =
-        Arc::new(TrackConsumersPool::new(FairSpillPool::new(limit), NAMED_CONSUMERS));
+        Arc::new(TrackConsumersPool::new(MergeShares::new(limit), NAMED_CONSUMERS));
     let builder = RuntimeEnvBuilder::new().with_memory_pool(pool);
     Ok(builder.with_disk_manager_builder(spill_files::disk(files)).build_arc()?)
 }

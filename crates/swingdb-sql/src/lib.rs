@@ -24,6 +24,7 @@ pub mod bind;
 pub mod check;
 mod desugar;
 pub mod engine;
+mod merge_shares;
 mod nodes;
 mod optimize;
 pub mod optimized;

@@ -13,16 +13,18 @@ use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, 
 use crate::nodes::expressions::any_part;
 use crate::nodes::materialize::{Materialize, PartId};
 use crate::plan::repeated::{Part, Parts, Sameness};
+use crate::plan::unsteady;
 
 /// The plan of a statement, as it was made of its text, with a node around the queries of a `WITH`
 /// that are named more than once and might not give the same rows twice.
 pub(crate) fn of_names(plan: LogicalPlan) -> Result<LogicalPlan> {
-    if !may_vary(&plan)? {
+    let mut parts = Parts::find(Copies, &plan)?;
+    if !parts.keep(|part| part.times > 1 && stands_alone(&part.plan)) {
         return Ok(plan);
     }
-    let mut parts = Parts::find(Copies, &plan)?;
-    let varies = |part: &Part| part.times > 1 && may_vary(&part.plan).unwrap_or(false);
-    if !parts.keep(|part| varies(part) && stands_alone(&part.plan)) {
+    let compared = unsteady::is_compared(&plan)?;
+    let differs = |part: &Part| compared && unsteady::computes(&part.plan).unwrap_or(true);
+    if !parts.keep(|part| may_vary(&part.plan).unwrap_or(false) || differs(part)) {
         return Ok(plan);
     }
     let whole = plan.clone();
@@ -124,7 +126,7 @@ fn draws(node: &LogicalPlan) -> bool {
 }
 
 /// Whether it is true of a node, be it of the query of a view.
-fn any_node(plan: &LogicalPlan, is: &impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
+pub(super) fn any_node(plan: &LogicalPlan, is: &impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         found |= is(node);

@@ -36,6 +36,7 @@ pub(crate) mod size;
 pub(crate) mod sound_relations;
 pub(crate) mod structs;
 pub(crate) mod times;
+pub(crate) mod unsteady;
 pub(crate) mod uuid_places;
 pub(crate) mod uuids;
 pub(crate) mod value_rows;

@@ -53,33 +53,19 @@ pub fn with_names(plan: LogicalPlan, catalog: &Catalog) -> Result<Option<Logical
     if reads_others {
         return Ok(None);
     }
-    let plan = plan.transform_up_with_subqueries(|node| {
-        Ok(match node {
-            LogicalPlan::TableScan(scan) => match named(&scan, catalog) {
-                Some(source) => with_source(scan, Arc::new(source)),
-                None => Transformed::no(LogicalPlan::TableScan(scan)),
-            },
-            other => Transformed::no(other),
-        })
-    });
-    Ok(Some(plan.data()?))
+    with_sources(plan, |scan| Ok(named(scan, catalog).map(|named| Arc::new(named) as _))).map(Some)
 }
 
 /// The plan with the tables that its names mean in this catalog, which must define the same as that
 /// which gave the names.
 pub fn with_tables(plan: LogicalPlan, catalog: &Catalog) -> Result<LogicalPlan> {
-    let plan = plan.transform_up_with_subqueries(|node| {
-        let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };
-        let Some(named) = scan.source.downcast_ref::<NamedTable>() else {
-            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
-        };
-        let table =
-            catalog.table(&named.schema_name, &named.name).map_err(DataFusionError::from)?;
-        let gone = || DataFusionError::from(Error::internal("a table of a kept plan is gone"));
-        let table = SwingTable::new(table.ok_or_else(gone)?, named.hidden);
-        Ok(with_source(scan, provider_as_source(Arc::new(table))))
-    });
-    Ok(plan.data()?)
+    with_sources(plan, |scan| {
+        let Some(named) = scan.source.downcast_ref::<NamedTable>() else { return Ok(None) };
+        let table = catalog.table(&named.schema_name, &named.name)?;
+        let table = table.ok_or_else(|| Error::internal("a table of a kept plan is gone"))?;
+        let table = SwingTable::new(table, named.hidden);
+        Ok(Some(provider_as_source(Arc::new(table))))
+    })
 }
 
 fn named(scan: &TableScan, catalog: &Catalog) -> Option<NamedTable> {
@@ -93,7 +79,29 @@ fn named(scan: &TableScan, catalog: &Catalog) -> Option<NamedTable> {
     Arc::ptr_eq(&known, table).then_some(NamedTable { schema, schema_name, name, hidden })
 }
 
-fn with_source(mut scan: TableScan, source: Arc<dyn TableSource>) -> Transformed<LogicalPlan> {
-    scan.source = source;
-    Transformed::yes(LogicalPlan::TableScan(scan))
+/// The plan with other sources for its scans; `None` leaves a scan as it is. Scans that had one
+/// source have one again: by that, parts of a plan are known to read the same
+/// ([`crate::plan::materialized_parts`]).
+fn with_sources(
+    plan: LogicalPlan,
+    other: impl Fn(&TableScan) -> Result<Option<Arc<dyn TableSource>>>,
+) -> Result<LogicalPlan> {
+    let mut known: Vec<[Arc<dyn TableSource>; 2]> = Vec::new();
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
+        let found = known.iter().find(|[before, _]| Arc::ptr_eq(before, &scan.source));
+        let source = match found {
+            Some([_, source]) => Some(Arc::clone(source)),
+            None => other(&scan).map_err(DataFusionError::from)?,
+        };
+        let Some(source) = source else {
+            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+        };
+        if found.is_none() {
+            known.push([Arc::clone(&scan.source), Arc::clone(&source)]);
+        }
+        scan.source = source;
+        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+    });
+    Ok(plan.data()?)
 }

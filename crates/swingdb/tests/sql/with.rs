@@ -128,6 +128,69 @@ fn what_is_the_same_everywhere_is_computed_once() {
     }
 }
 
+/// Sums of floats differ from run to run, so to compute them twice gives other answers as well.
+#[test]
+fn plans_that_came_before_compute_it_once() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT range AS id, range % 10 AS g, random() AS v FROM range(90000)");
+    let best = "WITH sums AS (SELECT g, sum(v) AS s FROM t GROUP BY g)
+                SELECT g FROM sums WHERE s = (SELECT max(s) FROM sums)";
+    f.run(&format!("PREPARE best AS {best}"));
+    for _ in 0..5 {
+        let analyzed = analyzed(&f, &format!("UPDATE t SET v = v WHERE g IN ({best})"));
+        assert_eq!(analyzed.matches("MaterializeExec: part=1").count(), 2, "{analyzed}");
+        assert!(analyzed.contains("9000 rows"), "{analyzed}");
+        assert_eq!(f.rows(best).len(), 1);
+        assert_eq!(f.rows("EXECUTE best").len(), 1);
+    }
+}
+
+/// Conditions that differ would have each copy computed by itself.
+#[test]
+fn sums_of_floats_that_are_compared_are_computed_once() {
+    let f = fixture();
+    f.run(
+        "CREATE TABLE t AS SELECT range AS id, range % 100 AS g, random() AS v, range % 7 AS n
+         FROM range(90000);
+         CREATE VIEW sums AS SELECT g, sum(v) AS s FROM t GROUP BY g",
+    );
+    let sums = "WITH s AS (SELECT g, n, sum(v) AS x, avg(v) AS y, any_value(id) AS f, sum(id) AS i
+                FROM t GROUP BY g, n) ";
+    for (rest, wanted) in [
+        ("SELECT count(*) FROM s WHERE g >= 0 AND x = (SELECT max(x) FROM s)", "1"),
+        ("SELECT count(*) FROM s WHERE g >= 0 AND x IN (SELECT x FROM s)", "700"),
+        ("SELECT count(*) FROM (FROM s WHERE g > 1 UNION FROM s WHERE n > 1)", "696"),
+        ("SELECT count(*) FROM (FROM s WHERE g > 1 INTERSECT FROM s WHERE n > 1)", "490"),
+        ("SELECT count(*) FROM s JOIN (FROM s WHERE n = 1) o USING (g, n) WHERE s.y <> o.y", "0"),
+        ("SELECT count(*) FROM s JOIN (FROM s WHERE n = 1) o ON s.f = o.f", "100"),
+        (
+            "SELECT max(d) FROM (SELECT a - b AS d FROM (SELECT s.x AS a, o.x AS b
+          FROM s JOIN (FROM s WHERE n = 1) o USING (g, n)))",
+            "0.0",
+        ),
+        (
+            "SELECT count(*) FROM s WHERE g > 1 AND EXISTS (FROM s o WHERE o.x * 2 = s.x + s.x)",
+            "686",
+        ),
+        ("SELECT count(*) FROM s, (SELECT max(x) AS m FROM s WHERE n = 3) WHERE x = m", "1"),
+    ] {
+        let query = format!("{sums}{rest}");
+        assert!(planned(&f, &query).contains("MaterializeExec"), "{rest}");
+        assert_eq!(f.value(&query), wanted, "{rest}");
+    }
+    let of_view = "WITH s AS (SELECT g, s AS x FROM sums)
+                   SELECT count(*) FROM s WHERE g >= 0 AND x = (SELECT max(x) FROM s)";
+    assert_eq!(f.value(of_view), "1");
+    for apart in [
+        "SELECT * FROM s JOIN s o USING (g) WHERE s.n = 1 AND o.n = 2",
+        "SELECT * FROM s JOIN s o USING (g) WHERE s.n = 1 AND o.n = 2 AND s.x > 0.5 ORDER BY o.x",
+        "SELECT count(*) FROM s WHERE g >= 0 AND i = (SELECT max(i) FROM s)",
+    ] {
+        let plan = planned(&f, &format!("{sums}{apart}"));
+        assert!(!plan.contains("MaterializeExec"), "{plan}");
+    }
+}
+
 #[test]
 fn columns_that_nobody_names_are_not_kept() {
     let f = fixture();
