@@ -64,6 +64,24 @@ pub(crate) fn any_node(plan: &LogicalPlan, is: impl Fn(&LogicalPlan) -> bool) ->
     Ok(found)
 }
 
+/// As [`any_node`], with the queries of views.
+pub(crate) fn any_node_or_view(
+    plan: &LogicalPlan,
+    is: &impl Fn(&LogicalPlan) -> bool,
+) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= is(node);
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(view) = scan.source.get_logical_plan()
+        {
+            found |= any_node_or_view(&view, is)?;
+        }
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
 /// The rows of a plan that fulfil all of some conditions.
 pub(crate) fn filtered(plan: Arc<LogicalPlan>, conditions: Vec<Expr>) -> Result<Arc<LogicalPlan>> {
     Ok(match conjunction(conditions) {

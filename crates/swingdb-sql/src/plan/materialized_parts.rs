@@ -10,7 +10,7 @@ use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
 
-use crate::nodes::expressions::any_part;
+use crate::nodes::expressions::{any_node_or_view, any_part};
 use crate::nodes::materialize::{Materialize, PartId};
 use crate::plan::repeated::{Part, Parts, Sameness};
 use crate::plan::unsteady;
@@ -109,7 +109,7 @@ fn is_heavy(plan: &LogicalPlan) -> bool {
 /// Whether running this twice may give different rows: random numbers, or a choice among rows whose
 /// order is not said.
 pub(crate) fn may_vary(plan: &LogicalPlan) -> Result<bool> {
-    any_node(plan, &|node| match node {
+    any_node_or_view(plan, &|node| match node {
         LogicalPlan::Limit(_) | LogicalPlan::Window(_) => true,
         LogicalPlan::Distinct(Distinct::On(_)) => true,
         other => draws(other),
@@ -118,33 +118,18 @@ pub(crate) fn may_vary(plan: &LogicalPlan) -> Result<bool> {
 
 /// Whether an expression in it has another value each time.
 pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
-    any_node(plan, &draws)
+    any_node_or_view(plan, &draws)
 }
 
 fn draws(node: &LogicalPlan) -> bool {
     any_part(node, Expr::is_volatile_node)
 }
 
-/// Whether it is true of a node, be it of the query of a view.
-pub(super) fn any_node(plan: &LogicalPlan, is: &impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found |= is(node);
-        if let LogicalPlan::TableScan(scan) = node
-            && let Some(view) = scan.source.get_logical_plan()
-        {
-            found |= any_node(&view, is)?;
-        }
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
-}
-
 /// Whether this can be computed without what is around it: no row of an outer query, no rows of the
 /// last round of a recursive one.
 fn stands_alone(plan: &LogicalPlan) -> bool {
     let is_outer = |part: &Expr| matches!(part, Expr::OuterReferenceColumn(..));
-    let outer = any_node(plan, &|node| any_part(node, is_outer));
+    let outer = any_node_or_view(plan, &|node| any_part(node, is_outer));
     matches!(outer, Ok(false)) && !sources(plan).iter().any(is_work_table)
 }
 

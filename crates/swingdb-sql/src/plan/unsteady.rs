@@ -17,7 +17,7 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan};
 
-use crate::plan::materialized_parts::any_node;
+use crate::nodes::expressions::any_node_or_view;
 
 /// Aggregates that do not depend on the order of rows.
 const STEADY: [&str; 10] = [
@@ -37,7 +37,7 @@ const STEADY_IF_EXACT: [&str; 2] = ["sum", "avg"];
 
 /// Whether a plan computes something that may differ the next time.
 pub(crate) fn computes(plan: &LogicalPlan) -> Result<bool> {
-    any_node(plan, &|node| match node {
+    any_node_or_view(plan, &|node| match node {
         LogicalPlan::Aggregate(node) => {
             node.aggr_expr.iter().any(|expr| is_unsteady(expr, node.input.schema()))
         }
