@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
 use swingdb_common::error::Result;
 use swingdb_common::floats::has_floats;
 
-use crate::nodes::expressions::any_part;
+use crate::nodes::expressions::{any_node_or_view, any_part};
 use crate::text::parameters::Params;
 
 /// Nodes that such a plan has at most.
@@ -162,6 +162,19 @@ pub fn is_quick(plan: &LogicalPlan) -> bool {
         Ok(TreeNodeRecursion::Continue)
     });
     visited.is_ok() && quick
+}
+
+/// Whether a plan always means the same: all its functions depend on their arguments alone.
+pub fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
+    let varies = |part: &Expr| match part {
+        Expr::ScalarFunction(call) => Some(call.func.signature().volatility),
+        Expr::AggregateFunction(call) => Some(call.func.signature().volatility),
+        Expr::HigherOrderFunction(call) => Some(call.func.signature().volatility),
+        Expr::WindowFunction(call) => Some(call.fun.signature().volatility),
+        _ => None,
+    };
+    let changes = |part: &Expr| varies(part).is_some_and(|of| of != Volatility::Immutable);
+    Ok(!any_node_or_view(plan, &|node| any_part(node, changes))?)
 }
 
 fn has_places(expr: &Expr) -> bool {

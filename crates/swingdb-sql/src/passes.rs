@@ -39,6 +39,7 @@ use crate::desugar::{
 use crate::nodes::dependencies;
 use crate::optimize::asof_filters::ASOF_FILTERS;
 use crate::optimize::conditions_down::conditions_down;
+use crate::optimize::constant_conditions::CONSTANT_CONDITIONS;
 use crate::optimize::cross_joins::cross_joins;
 use crate::optimize::empty_sorts::EMPTY_SORTS;
 use crate::optimize::equal_keys::equal_keys;
@@ -467,6 +468,11 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         file: "optimize/literals_right",
         why: "The push-down keeps the weaker of two bounds if a literal is on the left.",
         turn: Turn::Before(&["push_down_filter"], || Arc::new(LITERALS_RIGHT)),
+    },
+    Pass {
+        file: "optimize/constant_conditions",
+        why: "Scans of no row become empty before the engine hands up what is empty.",
+        turn: Turn::Before(&["propagate_empty_relation"], || Arc::new(CONSTANT_CONDITIONS)),
     },
     Pass {
         file: "optimize/where_true",

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
-use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::count::count_udaf;
-use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams, Case};
 use datafusion::logical_expr::{
     Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, lit,
 };
@@ -106,7 +105,11 @@ impl Parts {
             // No group at all, and yet a row: it has counted nothing.
             "count" => Some(Self {
                 steps: vec![(expr.clone(), sum())],
-                together: |mut parts| coalesce(vec![parts.remove(0), lit(0_i64)]),
+                together: |mut parts| {
+                    let counted = parts.remove(0);
+                    let none = (Box::new(counted.clone().is_null()), Box::new(lit(0_i64)));
+                    Expr::Case(Case::new(None, vec![none], Some(Box::new(counted))))
+                },
             }),
             "avg" => {
                 let of = arg.get_type(aggregate.input.schema())?;

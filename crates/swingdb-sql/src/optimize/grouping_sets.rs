@@ -1,15 +1,16 @@
-//! Grouping sets of few groups: [`GROUPING_SETS`].
+//! Grouping sets that are computed from each other: [`GROUPING_SETS`].
 //!
 //! For `GROUP BY ROLLUP (a, b, c)` the query engine deals out each row four times. Where there are
 //! far fewer groups by all of `a, b, c` than rows, it is better to group by all of them first, and
-//! to make the sets of what that gives: sums of sums, sums of counts, least of least.
+//! to make the sets of what that gives: sums of sums, sums of counts, least of least. Where there
+//! are many groups, see [`rollups`](crate::optimize::rollups).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
-use datafusion::logical_expr::utils::grouping_set_to_exprlist;
+use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 
 use crate::analyze::equality::groups::each_key;
@@ -27,15 +28,7 @@ pub(crate) const GROUPING_SETS: OwnRule =
 /// Grouping by everything first; `None`: it is not worth it, or there is an aggregate whose values
 /// cannot be put together from those of parts.
 fn in_two_steps(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
-    let [Expr::GroupingSet(sets)] = aggregate.group_expr.as_slice() else { return Ok(None) };
-    let keys: Vec<Expr> =
-        grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().collect();
-    for key in &keys {
-        // Those of one length are one in a plain group, and in sets each for itself.
-        if matches!(key.get_type(aggregate.input.schema())?, DataType::Interval(_)) {
-            return Ok(None);
-        }
-    }
+    let Some((sets, keys)) = sets_of(aggregate)? else { return Ok(None) };
     let Some(TwoSteps { first, second, together }) = TwoSteps::of(aggregate)? else {
         return Ok(None);
     };
@@ -49,6 +42,19 @@ fn in_two_steps(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let sets = Expr::GroupingSet(each_key(sets.clone(), &mut |key| columns[&key].clone()));
     let outer = Aggregate::try_new(Arc::new(groups), vec![sets], second)?;
     as_one(aggregate, outer, together).map(Some)
+}
+
+/// The sets of an aggregate that has some, and the keys in them, if these can be grouped by first.
+pub(crate) fn sets_of(aggregate: &Aggregate) -> Result<Option<(&GroupingSet, Vec<Expr>)>> {
+    let [Expr::GroupingSet(sets)] = aggregate.group_expr.as_slice() else { return Ok(None) };
+    let keys: Vec<Expr> = sets.distinct_expr().into_iter().cloned().collect();
+    for key in &keys {
+        // Those of one length are one in a plain group, and in sets each for itself.
+        if matches!(key.get_type(aggregate.input.schema())?, DataType::Interval(_)) {
+            return Ok(None);
+        }
+    }
+    Ok(Some((sets, keys)))
 }
 
 /// Whether there are few groups by `keys`.

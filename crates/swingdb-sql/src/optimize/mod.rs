@@ -4,6 +4,7 @@
 pub(crate) mod aggregate_rewrite;
 pub(crate) mod asof_filters;
 pub(crate) mod conditions_down;
+pub(crate) mod constant_conditions;
 pub(crate) mod cross_joins;
 pub(crate) mod empty_sorts;
 pub(crate) mod equal_keys;
@@ -21,6 +22,7 @@ pub(crate) mod nested_unions;
 pub(crate) mod not_in;
 pub(crate) mod offset_sums;
 pub(crate) mod outer_joins;
+pub(crate) mod rollups;
 pub(crate) mod rule;
 pub(crate) mod steps;
 pub(crate) mod turns;

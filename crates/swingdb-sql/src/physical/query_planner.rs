@@ -10,6 +10,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
+use crate::optimize::rollups;
 use crate::physical::asof::planner::AsofPlanner;
 use crate::physical::materialize::planner::MaterializePlanner;
 use crate::plan::{materialized_parts, recursive_rows};
@@ -25,7 +26,8 @@ impl QueryPlanner for OwnOperators {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = recursive_rows::told_apart(materialized_parts::of_equals(plan.clone())?)?;
+        let plan = rollups::level_by_level(materialized_parts::of_equals(plan.clone())?)?;
+        let plan = recursive_rows::told_apart(plan)?;
         let own: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> =
             vec![Arc::new(AsofPlanner), Arc::new(MaterializePlanner)];
         let planner = DefaultPhysicalPlanner::with_extension_planners(own);

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::Result;
 use swingdb_common::runtime::wait;
 use swingdb_common::time::zones::Zone;
-use swingdb_sql::optimized::{bound, is_quick, optimized};
+use swingdb_sql::optimized::{bound, is_quick, is_repeatable, optimized};
 use swingdb_sql::plan::materialized_parts::is_volatile;
 use swingdb_sql::planner::{Planner, derived, with_values};
 use swingdb_sql::scan::named::{with_names, with_tables};
@@ -21,7 +21,7 @@ use swingdb_sql::text::template::{Form, Template};
 use swingdb_store::Catalog;
 
 use crate::session::Session;
-use crate::session::plan_cache::{Conditions, KeptPlan, Source};
+use crate::session::plan_cache::{Conditions, KeptPlan, SettledPlan, Source};
 use crate::session::result::QueryResult;
 use crate::session::stream::{BatchStream, HereStream};
 
@@ -72,7 +72,8 @@ pub(crate) fn keep(
     if wants {
         let optimized = optimized(session.engine()?.as_ref(), &named);
         let (types, plan) = (params.types(), named);
-        let kept = KeptPlan { source, numbering, types, conditions, plan, optimized };
+        let settled = None;
+        let kept = KeptPlan { source, numbering, types, conditions, plan, optimized, settled };
         session.plans().keep(kept);
     }
     if let Some((source, template)) = template {
@@ -120,8 +121,8 @@ fn of_template(
         return Ok(None);
     }
     let numbering = Numbering { count: types.len(), names: Vec::new() };
-    let (source, optimized) = (source.clone(), Some(optimized));
-    Ok(Some(KeptPlan { source, numbering, types, conditions, plan, optimized }))
+    let (source, optimized, settled) = (source.clone(), Some(optimized), None);
+    Ok(Some(KeptPlan { source, numbering, types, conditions, plan, optimized, settled }))
 }
 
 /// Whether there is a plan for a text, or for its template.
@@ -261,8 +262,22 @@ impl Again {
         if let Some(started) = self.start_optimized(session)? {
             return Ok(started);
         }
-        let plan = with_values(with_tables(self.kept.plan, &self.catalog)?, &self.params)?;
-        session.run(plan).map(Started::Tasks)
+        let settled = self.kept.settled.as_ref().and_then(|settled| settled.at(&self.catalog));
+        if let Some(plan) = settled {
+            let plan = with_tables(plan, &self.catalog)?;
+            return session.run_optimized(plan).map(Started::Tasks);
+        }
+        // What depends on its values or on the moment is optimized each time.
+        let is_settled = self.params.is_empty() && is_repeatable(&self.kept.plan)?;
+        let plan = with_values(with_tables(self.kept.plan.clone(), &self.catalog)?, &self.params)?;
+        if !is_settled {
+            return session.run(plan).map(Started::Tasks);
+        }
+        let plan = session.optimized(plan)?;
+        if let Some(named) = with_names(plan.clone(), &self.catalog)? {
+            session.plans().settle(&self.kept, SettledPlan::new(&self.catalog, named));
+        }
+        session.run_optimized(plan).map(Started::Tasks)
     }
 
     /// Starts the optimized plan; `None`: there is none for these values.

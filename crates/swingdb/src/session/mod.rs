@@ -467,9 +467,27 @@ impl Session {
     pub(crate) fn run(&self, plan: LogicalPlan) -> Result<BatchStream> {
         let engine = self.engine()?;
         let physical = self.physical_plan(&engine, plan)?;
+        self.start(&engine, physical)
+    }
+
+    /// Starts a plan that is optimized.
+    pub(crate) fn run_optimized(&self, plan: LogicalPlan) -> Result<BatchStream> {
+        let engine = self.engine()?;
+        let state = Arc::clone(&engine);
+        let physical = self.planned(async move {
+            state.query_planner().create_physical_plan(&plan, state.as_ref()).await
+        })?;
+        self.start(&engine, physical)
+    }
+
+    fn start(
+        &self,
+        engine: &Arc<SessionState>,
+        physical: Arc<dyn ExecutionPlan>,
+    ) -> Result<BatchStream> {
         self.note_plan(&physical);
         let progress = self.progress();
-        let tasks = self.task_context(&engine);
+        let tasks = self.task_context(engine);
         BatchStream::start(physical, tasks, None, self.cancel_token(), progress)
     }
 
@@ -497,8 +515,21 @@ impl Session {
         plan: LogicalPlan,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let engine = Arc::clone(engine);
+        self.planned(async move { engine.create_physical_plan(&plan).await })
+    }
+
+    /// What the optimizer makes of a plan.
+    pub(crate) fn optimized(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let engine = self.engine()?;
+        self.planned(async move { engine.optimize(&plan) })
+    }
+
+    /// Plans as a task, which can be cancelled.
+    fn planned<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = datafusion::common::Result<T>> + Send + 'static,
+    ) -> Result<T> {
         let token = self.cancel_token();
-        let work = async move { engine.create_physical_plan(&plan).await };
         let mut planning = threads::spawn(Stoppable::new(token.clone(), work))?;
         token.wait(async {
             tokio::select! {

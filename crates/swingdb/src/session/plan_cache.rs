@@ -6,7 +6,8 @@
 //! values do not matter to that ([`swingdb_sql::optimized`]). Only rows may have changed in
 //! between: a plan is used under the [definitions](swingdb_store::Catalog::definitions) it was made
 //! under, and with the settings and functions of then. It holds no version of a table, so that the
-//! memory of old ones is free.
+//! memory of old ones is free. What the optimizer made of other queries depends on the rows; it is
+//! kept as well ([`SettledPlan`]), for as long as nothing is committed.
 //!
 //! A text is kept when it comes for the second time: most never do. UPDATE and DELETE find their
 //! rows by a query, whose plan is kept in the same way. So is that of the
@@ -14,17 +15,22 @@
 //! on the values.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Weak};
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_sql::text::parameters::{Numbering, Params};
 use swingdb_sql::text::template::{Form, Template};
+use swingdb_store::Catalog;
 
 /// Plans of a session.
 const MAX_PLANS: usize = 64;
-/// Longest text whose plan is kept, in bytes: a plan takes some hundred times as much memory.
-const MAX_TEXT: usize = 4 << 10;
+/// Bytes of the texts whose plans are kept, together: a plan takes some hundred times as much
+/// memory.
+const MAX_TEXTS: usize = 256 << 10;
+/// Longest of these texts.
+const MAX_TEXT: usize = 32 << 10;
 /// Texts that are looked out for.
 const MAX_SEEN: usize = 256;
 
@@ -59,6 +65,14 @@ impl Source {
         }
     }
 
+    /// Bytes of the text.
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Change(text) => text.len(),
+            Self::Prepared(_, len) => *len,
+        }
+    }
+
     /// What is compared to know it again; `None` of what has a number.
     fn text(&self) -> Option<&str> {
         match self {
@@ -81,6 +95,26 @@ pub(crate) struct KeptPlan {
     pub(crate) plan: LogicalPlan,
     /// The same optimized, of named tables, where that does not depend on the values.
     pub(crate) optimized: Option<LogicalPlan>,
+    /// The same optimized for the rows and values that there were the last time.
+    pub(crate) settled: Option<SettledPlan>,
+}
+
+/// An optimized plan, of named tables, that is right for one state of the database.
+#[derive(Clone, Debug)]
+pub(crate) struct SettledPlan {
+    catalog: Weak<Catalog>,
+    plan: LogicalPlan,
+}
+
+impl SettledPlan {
+    pub(crate) fn new(catalog: &Arc<Catalog>, plan: LogicalPlan) -> Self {
+        Self { catalog: Arc::downgrade(catalog), plan }
+    }
+
+    /// The plan, if this is the state.
+    pub(crate) fn at(&self, catalog: &Arc<Catalog>) -> Option<LogicalPlan> {
+        std::ptr::eq(self.catalog.as_ptr(), Arc::as_ptr(catalog)).then(|| self.plan.clone())
+    }
 }
 
 /// What may not change while a plan is used.
@@ -157,13 +191,16 @@ impl PlanCache {
         source.text().is_none_or(|text| self.unfit.has(self.hashes.hash_one(text)))
     }
 
-    /// Keeps a plan, in place of the one used longest ago.
+    /// Keeps a plan, in place of those used longest ago.
     pub(crate) fn keep(&mut self, plan: KeptPlan) {
         self.plans.retain(|known| known.source != plan.source || known.types != plan.types);
-        if self.plans.len() >= MAX_PLANS {
-            self.plans.remove(0);
-        }
         self.plans.push(plan);
+        let texts = |plans: &[KeptPlan]| plans.iter().map(|plan| plan.source.len()).sum::<usize>();
+        let mut first = self.plans.len().saturating_sub(MAX_PLANS);
+        while texts(&self.plans[first..]) > MAX_TEXTS {
+            first += 1;
+        }
+        self.plans.drain(..first);
     }
 
     /// Whether there is a plan for some values.
@@ -192,8 +229,48 @@ impl PlanCache {
         Some((self.plans.last()?.clone(), params))
     }
 
+    /// Keeps what the optimizer made of a plan that is kept.
+    pub(crate) fn settle(&mut self, kept: &KeptPlan, settled: SettledPlan) {
+        let is_it = |plan: &&mut KeptPlan| {
+            (&plan.source, &plan.types, plan.conditions)
+                == (&kept.source, &kept.types, kept.conditions)
+        };
+        if let Some(plan) = self.plans.iter_mut().rev().find(is_it) {
+            plan.settled = Some(settled);
+        }
+    }
+
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.plans.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::logical_expr::LogicalPlanBuilder;
+
+    use super::*;
+
+    #[test]
+    fn long_texts_displace_what_was_used_longest_ago() {
+        let conditions = Conditions { definitions: 1, session: 1 };
+        let source = |len: usize, nth: usize| Source::Text(format!("{nth}{}", "x".repeat(len)));
+        let mut cache = PlanCache::default();
+        let mut keep = |source: Source| {
+            let numbering = Numbering { count: 0, names: Vec::new() };
+            let plan = LogicalPlanBuilder::empty(false).build().unwrap();
+            let (types, optimized, settled) = (Vec::new(), None, None);
+            cache.keep(KeptPlan { source, numbering, types, conditions, plan, optimized, settled });
+            cache.plans.len()
+        };
+        let counts: Vec<usize> = (0..MAX_PLANS + 2).map(|nth| keep(source(10, nth))).collect();
+        assert_eq!(counts[MAX_PLANS - 2..], [MAX_PLANS - 1, MAX_PLANS, MAX_PLANS, MAX_PLANS]);
+        let long = MAX_TEXT - 1;
+        let left: Vec<usize> = (0..9).map(|nth| keep(source(long, nth))).collect();
+        assert_eq!(left[7..], [8, 8], "{left:?}");
+        assert!(!cache.knows(&source(long, 0), conditions));
+        assert!((1..9).all(|nth| cache.knows(&source(long, nth), conditions)));
+        assert!(Source::of_text(&"x".repeat(MAX_TEXT + 1)).is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! ROLLUP, CUBE and GROUPING SETS, which are computed in two steps where there are few groups.
+//! ROLLUP, CUBE and GROUPING SETS, which are computed in two steps where there are few groups, and
+//! one after the other where there are many.
 
 use super::common::{Fixture, fixture, planned, seeded};
 
@@ -48,6 +49,14 @@ fn steps(f: &Fixture, sql: &str) -> usize {
     planned(f, sql).matches("Aggregate: groupBy").count()
 }
 
+/// The rows of a query, by a plan of one step: with an aggregate that has no parts.
+fn in_one_step(f: &Fixture, query: &str) -> Vec<String> {
+    let plain = query.replacen("FROM t", ", count(DISTINCT n) FROM t", 1);
+    assert_eq!(steps(f, &plain), 1, "{plain}");
+    let rows = f.rows(&plain);
+    rows.iter().map(|row| row.rsplit_once('|').unwrap().0.to_string()).collect()
+}
+
 #[test]
 fn two_steps_are_one() {
     let (mut random, _) = seeded();
@@ -73,16 +82,45 @@ fn two_steps_are_one() {
             _ => "a, b, c, grouping(b)",
         };
         let all = format!("SELECT {keys}, {aggregates} FROM t GROUP BY {sets} ORDER BY ALL");
-        // With one aggregate that cannot be computed in steps there is one.
-        let plain = all.replacen("FROM t", ", count(DISTINCT n) FROM t", 1);
-        assert_eq!((steps(&f, &all), steps(&f, &plain)), (2, 1), "{sets}");
-        let expected: Vec<String> = f.rows(&plain);
-        let expected: Vec<&str> =
-            expected.iter().map(|row| row.rsplit_once('|').unwrap().0).collect();
-        assert_eq!(f.rows(&all), expected, "{sets}");
+        assert_eq!(steps(&f, &all), 2, "{sets}");
+        assert_eq!(f.rows(&all), in_one_step(&f, &all), "{sets}");
     }
     let having = "SELECT a, sum(n) FROM t GROUP BY ROLLUP (a) HAVING count(*) > 2000 - 1";
     assert_eq!(f.rows(having).len(), 1);
+}
+
+#[test]
+fn many_groups_are_computed_set_by_set() {
+    let f = table();
+    let rows = 120_000;
+    f.run(&format!(
+        "INSERT INTO t SELECT nullif(i * 7919 % 50021, 7), nullif('b' || i % 97, 'b5'),
+           nullif(i % 3, 0) = 1, nullif(i % 1000, 3), chr(97 + i % 26),
+           (i % 10007)::DECIMAL(9, 2) / 100, ['NaN', '-0.0', '0.0', '1.5', NULL][1 + i % 5]
+         FROM range({rows}) AS r(i)"
+    ));
+    let aggregates = IN_STEPS.join(", ");
+    for (sets, keys) in [
+        ("ROLLUP (a, b, c)", "a, b, c, grouping(a, b, c)"),
+        ("ROLLUP (b, a)", "a, b, grouping(b)"),
+        ("a, ROLLUP (b, c)", "a, b, c, grouping(c)"),
+        ("ROLLUP (a + 1, upper(b))", "a + 1, upper(b), grouping(a + 1)"),
+        ("ROLLUP (x, a)", "x, a, grouping(x)"),
+        ("GROUPING SETS ((a), (c, a, b), (a, b), ())", "c, a, b, grouping(c, b, a)"),
+    ] {
+        let all = format!("SELECT {keys}, {aggregates} FROM t GROUP BY {sets} ORDER BY ALL");
+        assert!(planned(&f, &all).contains("MaterializeExec"), "{sets}");
+        assert!(f.rows(&all) == in_one_step(&f, &all), "{sets}");
+    }
+    let whole = "SELECT grouping(a, b), count(*), sum(d) FROM t GROUP BY ROLLUP (a, b)
+                 HAVING grouping(a) = 1";
+    assert_eq!(f.rows(whole), ["3|120000|5999432.34"]);
+    for sets in ["CUBE (a, b)", "GROUPING SETS ((a, b), (a), (b))", "ROLLUP (a)", "ROLLUP (a, a)"] {
+        let query = format!("SELECT count(*) FROM t GROUP BY {sets}");
+        assert!(!planned(&f, &query).contains("MaterializeExec"), "{sets}");
+    }
+    f.run("DELETE FROM t");
+    assert_eq!(f.rows("SELECT a, b, count(*) FROM t GROUP BY ROLLUP (a, b)"), ["-|-|0"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A running result keeps the state it started from.
 
-use super::common::{batch_rows, fixture, rows};
+use super::common::{batch_rows, fixture, rows, seeded};
 
 const ROWS: i64 = 500_000;
 
@@ -37,6 +37,62 @@ fn other_connections_see_what_is_committed() {
     assert_eq!(seen(), ["1"]);
     f.run("COMMIT");
     assert_eq!(seen(), ["11"]);
+}
+
+/// Plans of queries that come again are kept; what they are right for ends with any change.
+#[test]
+fn queries_that_come_again_see_the_rows_of_now() {
+    const QUERIES: [&str; 5] = [
+        "SELECT a.g, count(*), sum(b.n) FROM t a JOIN u b USING (g) WHERE a.n > 3 GROUP BY a.g",
+        "SELECT g, n FROM t WHERE n > (SELECT avg(n) FROM u) AND g IN (SELECT g FROM u WHERE n < 50)",
+        "WITH s AS (SELECT g, sum(n) AS n FROM t GROUP BY g)
+         SELECT g FROM s WHERE n = (SELECT max(n) FROM s)",
+        "SELECT min(n), max(n), count(*) FROM (FROM t UNION ALL FROM u)",
+        "SELECT getvariable('v'), current_setting('threads'), count(*) FROM t JOIN u USING (g)",
+    ];
+    let (mut random, _) = seeded();
+    let f = fixture();
+    f.run("CREATE TABLE t (g INT, n BIGINT); CREATE TABLE u (g INT, n BIGINT)");
+    let other = f.database.connect();
+    let mut in_transaction = false;
+    for step in 0..150 {
+        let (g, n) = (random.u8(..6), random.u8(..100));
+        let table = if random.bool() { "t" } else { "u" };
+        let change = match random.u8(..9) {
+            0 | 1 => format!("INSERT INTO {table} VALUES ({g}, {n}), ({g} + 1, {n} / 2)"),
+            2 => format!("UPDATE {table} SET n = n + {n} WHERE g = {g}"),
+            3 => format!("DELETE FROM {table} WHERE n > {n} AND g = {g}"),
+            4 => format!("SET VARIABLE v = {n}"),
+            5 => format!("SET threads = {}", 1 + n % 3),
+            6 if in_transaction => "ROLLBACK".to_string(),
+            7 if in_transaction => "COMMIT".to_string(),
+            6 | 7 => "BEGIN".to_string(),
+            // Another connection; in a transaction its changes are not to be seen.
+            _ => {
+                let insert = format!("INSERT INTO {table} VALUES ({g}, {n})");
+                // What both have changed is refused.
+                let _ = other.query(&insert).and_then(|result| result.collect());
+                continue;
+            }
+        };
+        match f.con.query(&change).and_then(|result| result.collect()) {
+            Ok(_) if change == "BEGIN" => in_transaction = true,
+            Ok(_) if change == "ROLLBACK" || change == "COMMIT" => in_transaction = false,
+            Ok(_) => {}
+            Err(error) => {
+                assert!(error.to_string().contains("conflict"), "{change}: {error}");
+                f.run("ROLLBACK");
+                in_transaction = false;
+            }
+        }
+        for query in QUERIES {
+            let query = format!("{query} ORDER BY ALL");
+            let fresh = f.rows(&format!("{query} -- {step}"));
+            for _ in 0..4 {
+                assert_eq!(f.rows(&query), fresh, "{query}, after {change}");
+            }
+        }
+    }
 }
 
 #[test]
