@@ -2,9 +2,9 @@
 //!
 //! `GROUP BY ROLLUP (a, b, c)` needs the groups by `a, b, c`, by `a, b`, by `a`, and all rows. Each
 //! set is computed from the groups of the finer one before it, whose rows are kept until both that
-//! set and the result have read them. So a row is looked up once, and not once for each set (J. Gray
-//! et al., "Data Cube: A Relational Aggregation Operator", ICDE 1996, section 5; S. Agarwal et al.,
-//! "On the Computation of Multidimensional Aggregates", VLDB 1996).
+//! set and the result have read them. So a row is looked up once, and not once for each set. (J.
+//! Gray et al., "Data Cube: A Relational Aggregation Operator", ICDE 1996, section 5; S. Agarwal et
+//! al., "On the Computation of Multidimensional Aggregates", VLDB 1996.)
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
