@@ -44,7 +44,8 @@ fn other_connections_see_what_is_committed() {
 fn queries_that_come_again_see_the_rows_of_now() {
     const QUERIES: [&str; 5] = [
         "SELECT a.g, count(*), sum(b.n) FROM t a JOIN u b USING (g) WHERE a.n > 3 GROUP BY a.g",
-        "SELECT g, n FROM t WHERE n > (SELECT avg(n) FROM u) AND g IN (SELECT g FROM u WHERE n < 9)",
+        "SELECT g, n FROM t
+         WHERE n > (SELECT avg(n) FROM u) AND g IN (SELECT g FROM u WHERE n < 50)",
         "WITH s AS (SELECT g, sum(n) AS n FROM t GROUP BY g)
          SELECT g FROM s WHERE n = (SELECT max(n) FROM s)",
         "SELECT min(n), max(n), count(*) FROM (FROM t UNION ALL FROM u)",
