@@ -46,8 +46,8 @@ pub(crate) struct Keep {
     pub(crate) template: Option<Template>,
 }
 
-/// Keeps the plan of a query that ran under these conditions, if it comes again and depends on
-/// nothing else; and that of its template.
+/// Keeps the plan of a query under these conditions, if it has come again and depends on nothing
+/// else, and says so; and keeps that of its template.
 pub(crate) fn keep(
     session: &Session,
     keep: Keep,
@@ -55,7 +55,7 @@ pub(crate) fn keep(
     conditions: Conditions,
     plan: &LogicalPlan,
     catalog: &Catalog,
-) -> Result<()> {
+) -> Result<bool> {
     let Keep { source, numbering, template } = keep;
     let template = template.and_then(|of| Some((Source::of_template(&of)?, of)));
     let (wants, template) = {
@@ -63,12 +63,12 @@ pub(crate) fn keep(
         (plans.wants(&source), template.filter(|(source, _)| plans.wants_template(source)))
     };
     if catalog.definitions() != conditions.definitions || !(wants || template.is_some()) {
-        return Ok(());
+        return Ok(false);
     }
     if is_volatile(plan)? {
-        return Ok(());
+        return Ok(false);
     }
-    let Some(named) = with_names(plan.clone(), catalog)? else { return Ok(()) };
+    let Some(named) = with_names(plan.clone(), catalog)? else { return Ok(false) };
     if wants {
         let optimized = optimized(session.engine()?.as_ref(), &named);
         let (types, plan) = (params.types(), named);
@@ -83,7 +83,7 @@ pub(crate) fn keep(
             None => session.plans().refuse_template(&source),
         }
     }
-    Ok(())
+    Ok(wants)
 }
 
 /// The plan of a template, if the optimizer need not know its values.

@@ -227,7 +227,12 @@ pub(crate) fn execute_kept(
         && planner.is_repeatable()
         && view.extra.is_empty()
     {
-        query::keep(session, keep, params, conditions, &plan, &view.main.catalog)?;
+        let source = keep.source.clone();
+        if query::keep(session, keep, params, conditions, &plan, &view.main.catalog)?
+            && let Some(rows) = query::again(session, &source, params)?
+        {
+            return Ok(rows);
+        }
     }
     start(session, &engine, with_values(plan, params)?, "SELECT")
 }
