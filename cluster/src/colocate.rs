@@ -289,7 +289,7 @@ fn partitioned(plan: &Plan, join: &HashJoinExec, moves: Moves) -> Result<Placed>
             JoinSide::Left => &right.plan,
             _ => &left.plan,
         };
-        let inputs = way.inputs(moved, with_slots(there, &way.slots())?);
+        let inputs = way.inputs(moved, Arc::clone(there));
         let made = with_children(plan, inputs)?;
         return Ok(Placed { plan: made, kept: way.kept(join), is_local: true });
     }
@@ -336,7 +336,7 @@ struct Way<'a> {
     side: JoinSide,
     /// Where the other one is.
     there: &'a Kept,
-    /// What is there as many times as nodes.
+    /// Where its rows go.
     places: Places,
     /// The column that decides the node, and all keys, of the one that moves.
     column: Arc<dyn PhysicalExpr>,
@@ -347,11 +347,6 @@ impl Way<'_> {
     /// The input, sent to the nodes.
     fn moved(&self, input: &Plan) -> Result<Option<Plan>> {
         by_cut::shuffle(Arc::clone(input), self.places.clone(), &self.column, &self.keys)
-    }
-
-    /// All nodes: rows go to each.
-    fn slots(&self) -> Vec<usize> {
-        (0..self.places.nodes).collect()
     }
 
     fn inputs(&self, moved: Plan, there: Plan) -> Vec<Plan> {
@@ -384,26 +379,42 @@ fn cheapest<'a>(
         return None;
     }
     let [lefts, rights] = keys_of(join);
-    let left = way(inputs[1].kept.as_ref(), &rights, join.left(), &lefts, moves.partitions);
-    let right = way(inputs[0].kept.as_ref(), &lefts, join.right(), &rights, moves.partitions);
+    let left = way(inputs[1], &rights, join.left(), &lefts, moves.partitions);
+    let right = way(inputs[0], &lefts, join.right(), &rights, moves.partitions);
     let left = left.map(|way| (rows(join.left()), Way { side: JoinSide::Left, ..way }));
     let right = right.map(|way| (rows(join.right()), Way { side: JoinSide::Right, ..way }));
     let ways = left.into_iter().chain(right).filter(|(cost, _)| *cost < otherwise);
     ways.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, way)| way)
 }
 
+/// Whether a plan's tasks read the shards of all nodes.
+fn is_at_all(plan: &Plan, nodes: usize) -> bool {
+    let mut is_at_all = true;
+    let walked = plan.apply(|node| {
+        if let Some(scan) = node.downcast_ref::<ShardScan>().filter(|s| !s.is_replicated()) {
+            is_at_all &= scan.slots().len() == nodes;
+        }
+        Ok(within_stage(node))
+    });
+    walked.is_ok() && is_at_all
+}
+
 /// How `input` would go to the nodes of another one, whose keys are `theirs`.
 fn way<'a>(
-    there: Option<&'a Kept>,
+    other: &'a Placed,
     theirs: &[Arc<dyn PhysicalExpr>],
     input: &Plan,
     keys: &[Arc<dyn PhysicalExpr>],
     partitions: usize,
 ) -> Option<Way<'a>> {
-    let there = there?;
+    let there = other.kept.as_ref()?;
     let nth = theirs.iter().position(|key| there.has(key))?;
     let column = keys.get(nth)?;
     let By { bounds, data_type, nodes } = &there.by;
+    // Nodes that a condition has left out are not asked for this.
+    if !is_at_all(&other.plan, *nodes) {
+        return None;
+    }
     let is_same = column.data_type(&input.schema()).is_ok_and(|own| own == *data_type);
     let places = Places { bounds: bounds.clone(), nodes: *nodes, partitions };
     let (column, keys) = (Arc::clone(column), keys.to_vec());
@@ -506,7 +517,7 @@ fn sent(join: &HashJoinExec, inputs: [&Placed; 2], moves: Moves) -> Result<Optio
         return Ok(None);
     }
     let Some(moved) = way.moved(&moved.plan)? else { return Ok(None) };
-    let inputs = way.inputs(moved, with_slots(&stays.plan, &way.slots())?);
+    let inputs = way.inputs(moved, Arc::clone(&stays.plan));
     let plan = with_scaffolds(join, inputs, moves.partitions)?;
     Ok(Some(Placed { plan, kept: way.kept(join), is_local: true }))
 }

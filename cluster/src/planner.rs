@@ -16,7 +16,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool};
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryLimit};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::{

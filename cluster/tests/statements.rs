@@ -284,7 +284,12 @@ fn rows_move_with_the_column_of_the_cut() {
                 assert_eq!(asked(&both.session, &sql), expected(&both.one, &sql), "{sql}");
             }
             both.refuses("UPDATE t SET k = u.n FROM u WHERE u.k = t.k");
-            both.refuses("UPDATE t SET k = random()");
+            both.refuses("UPDATE t SET k = nextval('s')");
+            let moved = both.session.query("UPDATE t SET k = (random() * 1e9)::BIGINT WHERE g = 3");
+            let moved = moved.unwrap().rows_changed();
+            let found =
+                asked(&both.session, "SELECT count(DISTINCT k) FROM t WHERE g = 3").concat();
+            assert_eq!(moved.map(|rows| rows.to_string()), found.into_iter().next());
         }
     });
 }
@@ -547,7 +552,7 @@ fn the_moment_and_variables_are_the_same_at_all_nodes() {
             assert_eq!(asked(session, two), [["2"]]);
             for sql in [
                 "UPDATE t SET seen = now() RETURNING now()",
-                "UPDATE t SET g = random()",
+                "UPDATE t SET g = 1 RETURNING random()",
                 "DELETE FROM t WHERE rowid = 1",
             ] {
                 both.refuses(sql);

@@ -116,7 +116,8 @@ async fn what_is_not_whole_leaves_nothing() {
     }
     // The server hears that a client has left a moment after it has.
     comes(&mut client, left, " 2 ").await;
-    assert!(answer(&mut client, COUNT).await.contains("3 rows 3"));
+    let count = answer(&mut client, COUNT).await;
+    assert!(count.contains("3 rows 3"), "{count}");
 }
 
 /// Asks until an answer has a text; panics where none has it in time.
