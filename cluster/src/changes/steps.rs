@@ -291,12 +291,7 @@ impl Transaction {
                 if *draws && self.draws_at_nodes(session, &sql, &values)? {
                     // Rows that move are found by their conditions, at nodes once more.
                     let keys = if is_cut_assigned { &[][..] } else { &known.key };
-                    return match Drawn::of(&sql, keys)? {
-                        Drawn::Joined(sql) => {
-                            self.rows(session, (table, &known), (&sql, 0), &values)
-                        }
-                        Drawn::Replaced => self.moved(session, (&name, &known), &sql, &values),
-                    };
+                    return self.drawn(session, (&name, &known), (&sql, keys), &values);
                 }
                 if is_cut_assigned {
                     return self.moved(session, (&name, &known), &sql, &values);
@@ -452,6 +447,20 @@ impl Transaction {
         let is_alone =
             |query: &str| asked(session, &format!("EXPLAIN {query}"), parameters).is_ok();
         Ok(draws(&lend(sql, &is_alone)?.sql))
+    }
+
+    /// UPDATE, DELETE with values that are drawn once.
+    fn drawn(
+        &self,
+        session: &Session,
+        (table, known): (&str, &Known),
+        (sql, keys): (&str, &[String]),
+        parameters: &[Value],
+    ) -> Result<Changed> {
+        match Drawn::of(sql, keys)? {
+            Drawn::Joined(sql) => self.rows(session, (table, known), (&sql, 0), parameters),
+            Drawn::Replaced => self.moved(session, (table, known), sql, parameters),
+        }
     }
 
     /// UPDATE, DELETE: each node that can have such rows changes its own, and reads what is lent.
