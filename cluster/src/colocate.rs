@@ -11,14 +11,15 @@
 //!
 //! Rows with equal hash keys meet in two ways: a cut has put them on one node, or a shuffle sends
 //! them over the network. The two deal rows out differently. So a join has both of its inputs by
-//! cuts of the same kind, or both by shuffles. Where only one input is there by a cut, it is
-//! shuffled like the other one.
+//! cuts of the same kind, or both by shuffles. Where only one input is there by a cut, the other is
+//! sent to its nodes ([`by_cut`](crate::by_cut)), unless it costs less to shuffle both, or to
+//! broadcast the smaller one.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinSide, JoinType, Result};
+use datafusion::common::{JoinSide, JoinType, Result, ScalarValue};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -39,10 +40,12 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
+    StatisticsArgs, StatisticsContext,
 };
 use datafusion_distributed::{BroadcastExec, NetworkBoundary, NetworkBroadcastExec};
 use swingdb_operators::top_of_groups::TopOfGroupsExec;
 
+use crate::by_cut::{self, Places, places_of};
 use crate::cut::Cut;
 use crate::local_shuffle::LocalShuffle;
 use crate::prune::is_equal_by_bytes;
@@ -54,7 +57,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 #[derive(Clone, Debug, PartialEq)]
 struct By {
     /// The bounds of a range cut; `None`: a hash cut.
-    bounds: Option<Vec<String>>,
+    bounds: Option<Vec<ScalarValue>>,
     data_type: DataType,
     nodes: usize,
 }
@@ -82,22 +85,35 @@ impl Placed {
     }
 }
 
-/// Makes shuffles local whose rows are on their nodes already.
-pub fn colocate(plan: &Plan, partitions: usize) -> Result<Plan> {
-    Ok(place(plan, partitions.max(1))?.plan)
+/// How a plan's rows are to be moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves {
+    /// Partitions of each task.
+    pub partitions: usize,
+    /// Whether one input of a join may be sent to the nodes of the other.
+    pub by_cuts: bool,
 }
 
-fn place(plan: &Plan, partitions: usize) -> Result<Placed> {
+/// Makes shuffles local whose rows are on their nodes already.
+pub fn colocate(plan: &Plan, moves: Moves) -> Result<Plan> {
+    let partitions = moves.partitions.max(1);
+    Ok(place(plan, Moves { partitions, ..moves })?.plan)
+}
+
+fn place(plan: &Plan, moves: Moves) -> Result<Placed> {
     if let Some(scan) = plan.downcast_ref::<ShardScan>() {
         return Ok(Placed { plan: Arc::clone(plan), kept: kept_by(scan), is_local: false });
     }
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         return match join.partition_mode() {
-            PartitionMode::CollectLeft => collecting(plan, join, partitions),
-            _ => partitioned(plan, join, partitions),
+            PartitionMode::CollectLeft => collecting(plan, join, moves),
+            _ => partitioned(plan, join, moves),
         };
     }
-    let children = plan.children().into_iter().map(|child| place(child, partitions));
+    // Each input of a union has some of the tasks, and so some of the nodes.
+    let by_cuts = moves.by_cuts && !plan.is::<UnionExec>();
+    let below = Moves { by_cuts, ..moves };
+    let children = plan.children().into_iter().map(|child| place(child, below));
     let mut children = children.collect::<Result<Vec<_>>>()?;
     let is_local = children.iter().any(|child| child.is_local);
     if children.len() > 1 {
@@ -146,7 +162,7 @@ pub(crate) fn with_children(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
 fn kept_by(scan: &ShardScan) -> Option<Kept> {
     let (column, bounds) = match scan.cut() {
         Cut::Hash { column } => (column, None),
-        Cut::Range { column, bounds } => (column, Some(bounds.clone())),
+        Cut::Range { column, .. } => (column, Some(scan.bounds().to_vec())),
         Cut::AsItLies | Cut::Replicated => return None,
     };
     let schema = scan.schema();
@@ -248,17 +264,161 @@ fn joined(join: &HashJoinExec, left: Option<&Kept>, right: Option<&Kept>) -> Opt
 }
 
 /// A join whose inputs are both dealt out by their keys.
-fn partitioned(plan: &Plan, join: &HashJoinExec, partitions: usize) -> Result<Placed> {
-    let left = place(join.left(), partitions)?;
-    let right = place(join.right(), partitions)?;
+fn partitioned(plan: &Plan, join: &HashJoinExec, moves: Moves) -> Result<Placed> {
+    let left = place(join.left(), moves)?;
+    let right = place(join.right(), moves)?;
     if left.is_local && right.is_local && meet(join, left.kept.as_ref(), right.kept.as_ref()) {
         let kept = joined(join, left.kept.as_ref(), right.kept.as_ref());
         let inputs = together(&left.plan, &right.plan)?;
         return Ok(Placed { plan: with_children(plan, inputs)?, kept, is_local: true });
     }
-    let (lefts, rights) = join.on().iter().cloned().unzip();
+    let [lefts, rights] = keys_of(join);
+    // What operators below have dealt out need not be shuffled.
+    let shuffle = |placed: &Placed, input: &Plan| match is_dealt_out_below(placed) {
+        true => 0.0,
+        false => rows(input),
+    };
+    let both = shuffle(&left, join.left()) + shuffle(&right, join.right());
+    let stays = |placed: &Placed| placed.is_local && placed.plan.output_ordering().is_none();
+    let way = cheapest(join, [&left, &right], moves, both)
+        .filter(|way| stays(if way.side == JoinSide::Left { &right } else { &left }));
+    if let Some(way) = way
+        && let Some(moved) = way.moved(before_shuffle([&left, &right], way.side))?
+    {
+        let there = match way.side {
+            JoinSide::Left => &right.plan,
+            _ => &left.plan,
+        };
+        let inputs = way.inputs(moved, Arc::clone(there));
+        let made = with_children(plan, inputs)?;
+        return Ok(Placed { plan: made, kept: way.kept(join), is_local: true });
+    }
     let inputs = vec![shuffled(left, lefts)?, shuffled(right, rights)?];
     Ok(Placed::anywhere(with_children(plan, inputs)?))
+}
+
+/// The keys of a join's left and right input.
+fn keys_of(join: &HashJoinExec) -> [Vec<Arc<dyn PhysicalExpr>>; 2] {
+    let (lefts, rights) = join.on().iter().cloned().unzip();
+    [lefts, rights]
+}
+
+/// The rows that a plan is likely to have; many, if nothing is known.
+pub(crate) fn rows(plan: &Plan) -> f64 {
+    const UNKNOWN: f64 = 1e12;
+    let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
+    let rows = known.ok().and_then(|known| known.num_rows.get_value().copied());
+    rows.map_or(UNKNOWN, |rows| rows as f64)
+}
+
+/// A shuffle right below a join.
+fn shuffle_of(plan: &Plan) -> Option<&Plan> {
+    if let Some(local) = plan.downcast_ref::<LocalShuffle>() {
+        return Some(local.input());
+    }
+    let shuffle = plan.downcast_ref::<RepartitionExec>().filter(|one| !one.preserve_order());
+    shuffle.filter(|_| hash_keys(plan).is_some()).map(RepartitionExec::input)
+}
+
+fn is_dealt_out_below(placed: &Placed) -> bool {
+    !placed.is_local && shuffle_of(&placed.plan).is_none()
+}
+
+/// One of two inputs, before it is dealt out.
+fn before_shuffle<'a>(inputs: [&'a Placed; 2], side: JoinSide) -> &'a Plan {
+    let plan = if side == JoinSide::Left { &inputs[0].plan } else { &inputs[1].plan };
+    shuffle_of(plan).unwrap_or(plan)
+}
+
+/// One input of a join that moves to the nodes of the other.
+struct Way<'a> {
+    /// The one that moves.
+    side: JoinSide,
+    /// Where the other one is.
+    there: &'a Kept,
+    /// Where its rows go.
+    places: Places,
+    /// The column that decides the node, and all keys, of the one that moves.
+    column: Arc<dyn PhysicalExpr>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl Way<'_> {
+    /// The input, sent to the nodes.
+    fn moved(&self, input: &Plan) -> Result<Option<Plan>> {
+        by_cut::shuffle(Arc::clone(input), self.places.clone(), &self.column, &self.keys)
+    }
+
+    fn inputs(&self, moved: Plan, there: Plan) -> Vec<Plan> {
+        match self.side {
+            JoinSide::Left => vec![moved, there],
+            _ => vec![there, moved],
+        }
+    }
+
+    /// Where the rows of the join are.
+    fn kept(&self, join: &HashJoinExec) -> Option<Kept> {
+        let column = column_index(&self.column);
+        let moved = column.map(|index| Kept { by: self.there.by.clone(), columns: vec![index] });
+        match self.side {
+            JoinSide::Left => joined(join, moved.as_ref(), Some(self.there)),
+            _ => joined(join, Some(self.there), moved.as_ref()),
+        }
+    }
+}
+
+/// The input that moves, if that costs less than `otherwise`, as a number of rows.
+fn cheapest<'a>(
+    join: &HashJoinExec,
+    inputs: [&'a Placed; 2],
+    moves: Moves,
+    otherwise: f64,
+) -> Option<Way<'a>> {
+    // Whether there is a NULL anywhere is a question to all nodes.
+    if !moves.by_cuts || join.null_aware {
+        return None;
+    }
+    let [lefts, rights] = keys_of(join);
+    let left = way(inputs[1], &rights, join.left(), &lefts, moves.partitions);
+    let right = way(inputs[0], &lefts, join.right(), &rights, moves.partitions);
+    let left = left.map(|way| (rows(join.left()), Way { side: JoinSide::Left, ..way }));
+    let right = right.map(|way| (rows(join.right()), Way { side: JoinSide::Right, ..way }));
+    let ways = left.into_iter().chain(right).filter(|(cost, _)| *cost < otherwise);
+    ways.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, way)| way)
+}
+
+/// Whether a plan's tasks read the shards of all nodes.
+fn is_at_all(plan: &Plan, nodes: usize) -> bool {
+    let mut is_at_all = true;
+    let walked = plan.apply(|node| {
+        if let Some(scan) = node.downcast_ref::<ShardScan>().filter(|s| !s.is_replicated()) {
+            is_at_all &= scan.slots().len() == nodes;
+        }
+        Ok(within_stage(node))
+    });
+    walked.is_ok() && is_at_all
+}
+
+/// How `input` would go to the nodes of another one, whose keys are `theirs`.
+fn way<'a>(
+    other: &'a Placed,
+    theirs: &[Arc<dyn PhysicalExpr>],
+    input: &Plan,
+    keys: &[Arc<dyn PhysicalExpr>],
+    partitions: usize,
+) -> Option<Way<'a>> {
+    let there = other.kept.as_ref()?;
+    let nth = theirs.iter().position(|key| there.has(key))?;
+    let column = keys.get(nth)?;
+    let By { bounds, data_type, nodes } = &there.by;
+    // Nodes that a condition has left out are not asked for this.
+    if !is_at_all(&other.plan, *nodes) {
+        return None;
+    }
+    let is_same = column.data_type(&input.schema()).is_ok_and(|own| own == *data_type);
+    let places = Places { bounds: bounds.clone(), nodes: *nodes, partitions };
+    let (column, keys) = (Arc::clone(column), keys.to_vec());
+    is_same.then_some(Way { side: JoinSide::None, there, places, column, keys })
 }
 
 /// A plan whose rows are dealt out over the network.
@@ -276,28 +436,25 @@ fn shuffled(placed: Placed, keys: Vec<Arc<dyn PhysicalExpr>>) -> Result<Plan> {
 }
 
 /// A join that collects its left input: it is broadcast, unless its rows meet those of the right
-/// input at each node.
-fn collecting(plan: &Plan, join: &HashJoinExec, partitions: usize) -> Result<Placed> {
+/// input at each node, or one of both is sent to the nodes of the other.
+fn collecting(plan: &Plan, join: &HashJoinExec, moves: Moves) -> Result<Placed> {
     let collect = join.left().downcast_ref::<CoalescePartitionsExec>();
     let collect = collect.filter(|collect| collect.fetch().is_none());
-    let left = place(collect.map_or(join.left(), CoalescePartitionsExec::input), partitions)?;
-    let right = place(join.right(), partitions)?;
+    let left = place(collect.map_or(join.left(), CoalescePartitionsExec::input), moves)?;
+    let right = place(join.right(), moves)?;
+    let partitions = moves.partitions;
     // What is above may count on how the right input is dealt out, and sorted: it stays so where
     // the scaffold is taken away for certain.
     let has_same = right.plan.output_partitioning().partition_count() == partitions;
     let is_free = (!right.is_local || has_same) && right.plan.output_ordering().is_none();
     if is_free && meet(join, left.kept.as_ref(), right.kept.as_ref()) {
-        let (lefts, rights) = join.on().iter().cloned().unzip();
         let inputs = together(&left.plan, &right.plan)?;
-        let mut local = inputs.into_iter().zip([lefts, rights]).map(|(input, keys)| {
-            let partitioning = Partitioning::Hash(keys, partitions);
-            Ok(Arc::new(LocalShuffle::scaffold(input, partitioning)?) as Plan)
-        });
-        let inputs = local.by_ref().collect::<Result<Vec<_>>>()?;
-        let made = join.builder().with_partition_mode(PartitionMode::Partitioned);
-        let made = made.with_new_children(inputs)?.build_exec()?;
+        let plan = with_scaffolds(join, inputs, partitions)?;
         let kept = joined(join, left.kept.as_ref(), right.kept.as_ref());
-        return Ok(Placed { plan: made, kept, is_local: true });
+        return Ok(Placed { plan, kept, is_local: true });
+    }
+    if is_free && let Some(placed) = sent(join, [&left, &right], moves)? {
+        return Ok(placed);
     }
     let left_plan = match collect {
         Some(_) => with_children(join.left(), vec![left.plan])?,
@@ -320,6 +477,49 @@ fn collecting(plan: &Plan, join: &HashJoinExec, partitions: usize) -> Result<Pla
     let kept = stays.filter(|_| !join.null_aware);
     let plan = with_children(plan, vec![left_plan, right.plan])?;
     Ok(Placed { plan, kept, is_local: right.is_local })
+}
+
+/// A join whose inputs come to the same nodes, until the plan is cut into stages; see
+/// [`in_place`].
+fn with_scaffolds(join: &HashJoinExec, inputs: Vec<Plan>, partitions: usize) -> Result<Plan> {
+    let local = inputs.into_iter().zip(keys_of(join)).map(|(input, keys)| {
+        // What comes over the network is dealt out already.
+        if hash_keys(&input).is_some() {
+            return Ok(input);
+        }
+        let partitioning = Partitioning::Hash(keys, partitions);
+        Ok(Arc::new(LocalShuffle::scaffold(input, partitioning)?) as Plan)
+    });
+    let inputs = local.collect::<Result<Vec<_>>>()?;
+    let made = join.builder().with_partition_mode(PartitionMode::Partitioned);
+    Ok(made.with_new_children(inputs)?.build_exec()?)
+}
+
+/// A join that would broadcast its left input, one input of which is sent to the nodes of the
+/// other, if that costs less.
+fn sent(join: &HashJoinExec, inputs: [&Placed; 2], moves: Moves) -> Result<Option<Placed>> {
+    let [left, right] = inputs;
+    let Some(there) = left.kept.as_ref().or(right.kept.as_ref()) else { return Ok(None) };
+    // Each node reads it itself.
+    if is_everywhere(&left.plan)? {
+        return Ok(None);
+    }
+    // Each node gets all rows, and puts them into a table.
+    let broadcast = 2.0 * rows(join.left()) * (there.by.nodes as f64 - 1.0);
+    let Some(way) = cheapest(join, inputs, moves, broadcast) else { return Ok(None) };
+    let [moved, stays] = match way.side {
+        JoinSide::Left => [left, right],
+        _ => [right, left],
+    };
+    // What is above may count on how the rows of the right input are dealt out.
+    let is_counted = matches!(right.plan.output_partitioning(), Partitioning::Hash(..));
+    if way.side == JoinSide::Right && is_counted || stays.plan.output_ordering().is_some() {
+        return Ok(None);
+    }
+    let Some(moved) = way.moved(&moved.plan)? else { return Ok(None) };
+    let inputs = way.inputs(moved, Arc::clone(&stays.plan));
+    let plan = with_scaffolds(join, inputs, moves.partitions)?;
+    Ok(Some(Placed { plan, kept: way.kept(join), is_local: true }))
 }
 
 /// Two plans whose tasks read the shards of the same nodes.
@@ -391,13 +591,18 @@ fn read_here(node: &Plan) -> Result<Option<Plan>> {
 
 /// A join without its scaffolds, that collects its left side in each task.
 fn collected(join: &HashJoinExec) -> Result<Option<Plan>> {
-    let scaffold = |side: &Plan| {
-        let shuffle = side.downcast_ref::<LocalShuffle>().filter(|side| side.is_scaffold());
-        shuffle.map(|shuffle| Arc::clone(shuffle.input()))
+    let is_scaffold =
+        |side: &Plan| side.downcast_ref::<LocalShuffle>().is_some_and(LocalShuffle::is_scaffold);
+    let below = |side: &Plan| match side.downcast_ref::<LocalShuffle>() {
+        Some(shuffle) if shuffle.is_scaffold() => Some(Arc::clone(shuffle.input())),
+        _ => places_of(side).map(|_| Arc::clone(side)),
     };
-    let Some((left, right)) = scaffold(join.left()).zip(scaffold(join.right())) else {
+    let (Some(left), Some(right)) = (below(join.left()), below(join.right())) else {
         return Ok(None);
     };
+    if !is_scaffold(join.left()) && !is_scaffold(join.right()) {
+        return Ok(None);
+    }
     // The stages above count its partitions.
     let partitions = |plan: &Plan| plan.output_partitioning().partition_count();
     if partitions(&right) != partitions(join.right()) {

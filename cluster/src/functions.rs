@@ -16,7 +16,8 @@ use swingdb_functions::arithmetic::casts::{Preparing, preparing, preparing_of};
 use swingdb_functions::arithmetic::checked::{Checked, Operation};
 use swingdb_functions::arithmetic::{digits, exact, kept, whole_quotient};
 
-use crate::wire::{Bytes, schema_bytes, schema_of};
+use crate::by_cut::{ByCut, Places};
+use crate::wire::{Bytes, schema_bytes, schema_of, value_bytes, value_of};
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +56,15 @@ pub enum Carried {
     Kept,
     /// A quotient of HUGEINT.
     WholeQuotient,
+    /// What says where a shuffle sends a row.
+    ByCut {
+        /// The bounds of a range cut.
+        bounds: Option<Vec<Bytes>>,
+        /// How many nodes there are.
+        nodes: usize,
+        /// Partitions at each.
+        partitions: usize,
+    },
 }
 
 /// Functions by their names.
@@ -84,6 +94,12 @@ impl Carried {
             let (to, zone) = (schema_bytes(&schema), zone.to_string());
             return Some(Self::Prepared { to, safe, zone, json });
         }
+        if let Some(Places { bounds, nodes, partitions }) = ByCut::of(function) {
+            let (nodes, partitions) = (*nodes, *partitions);
+            let bounds = bounds.as_ref().map(|all| all.iter().map(value_bytes).collect());
+            let bounds = bounds.transpose().ok()?;
+            return Some(Self::ByCut { bounds, nodes, partitions });
+        }
         if *function == *kept::function() {
             return Some(Self::Kept);
         }
@@ -109,6 +125,12 @@ impl Carried {
             }
             Self::Kept => Some(kept::function().as_ref().clone()),
             Self::WholeQuotient => Some(whole_quotient::function().clone()),
+            Self::ByCut { bounds, nodes, partitions } => {
+                let (nodes, partitions) = (*nodes, *partitions);
+                let bounds = bounds.as_ref().map(|all| all.iter().map(value_of).collect());
+                let bounds = bounds.transpose().ok()?;
+                ByCut::function(Places { bounds, nodes, partitions })
+            }
         }
     }
 }
@@ -145,6 +167,7 @@ pub fn add(all: &mut ByName, name: &str, carried: Carried) -> bool {
 mod tests {
     use super::*;
     use arrow::datatypes::TimeUnit;
+    use datafusion::common::ScalarValue;
 
     fn comes_back(function: &ScalarUDF) {
         let carried = Carried::of(function).unwrap();
@@ -183,6 +206,15 @@ mod tests {
         }
         comes_back(&kept::function());
         comes_back(whole_quotient::function());
+        for bounds in [None, Some(vec![]), Some(vec!["a", "b"]), Some(vec!["b", "a"])] {
+            let bounds = bounds.map(|all| all.into_iter().map(ScalarValue::from).collect());
+            for (nodes, partitions) in [(2, 4), (4, 2)] {
+                let places = Places { bounds: bounds.clone(), nodes, partitions };
+                let function = ByCut::function(places).unwrap();
+                comes_back(&function);
+                assert!(names.insert(function.name().to_string()), "{}", function.name());
+            }
+        }
     }
 
     #[test]

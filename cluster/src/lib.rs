@@ -20,6 +20,8 @@
 //! | [`scan`] | tables and their shards in plans |
 //! | [`colocate`], [`local_shuffle`] | work that stays where its rows are |
 //! | [`functions`] | functions of plans that carry something besides their names |
+//! | [`by_cut`] | shuffles that send rows to where a cut has put their keys |
+//! | `few_groups` | groups that one task puts together |
 //! | `joins` | the database's own joins, as bytes and in their places |
 //! | `top_of_groups` | another operator of the database's, as bytes |
 //! | [`planner`] | which parts of a plan run where |
@@ -37,6 +39,7 @@
 pub(crate) mod blame;
 pub(crate) mod block;
 pub(crate) mod bounds;
+pub mod by_cut;
 pub mod catalog;
 pub mod changes;
 pub mod client;
@@ -44,6 +47,7 @@ pub mod cluster;
 pub mod colocate;
 pub mod cut;
 pub mod error;
+pub(crate) mod few_groups;
 pub mod functions;
 pub(crate) mod joins;
 pub mod list;

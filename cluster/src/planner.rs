@@ -12,11 +12,12 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
+use datafusion::config::ConfigOptions;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::execution::memory_pool::MemoryLimit;
-use datafusion::execution::session_state::SessionState;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryLimit};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::{
     AggregateUDF, Explain, ExplainFormat, Expr, LogicalPlan, PlanType, StringifiedPlan,
@@ -35,10 +36,10 @@ use datafusion::physical_plan::{
 };
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion_distributed::{
-    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedCodec, DistributedExec,
-    DistributedExt, DistributedLeafExec, NetworkBoundary, NetworkBoundaryExt, NetworkCoalesceExec,
-    RouteTasksEvent, RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
-    SessionStateBuilderExt, Stage, WorkerResolver,
+    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedCodec, DistributedConfig,
+    DistributedExec, DistributedExt, DistributedLeafExec, NetworkBoundary, NetworkBoundaryExt,
+    NetworkCoalesceExec, RouteTasksEvent, RouteTasksEventResponse, ScaleUpLeafNodeEvent,
+    ScaleUpLeafNodeEventResponse, SessionStateBuilderExt, Stage, WorkerResolver,
 };
 use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
@@ -46,15 +47,18 @@ use datafusion_proto::bytes::{
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
 use futures::future::BoxFuture;
 use parking_lot::RwLock;
+use swingdb_functions::bounded::MemoryLeft;
 use swingdb_sql::bind::positional::pairs_rows;
 use swingdb_sql::engine::{builder_of, default_memory_limit};
 use url::Url;
 use uuid::Uuid;
 
+use crate::by_cut;
 use crate::client::{Client, url_of};
-use crate::colocate::{colocate, in_place};
+use crate::colocate::{Moves, colocate, in_place};
 use crate::cut::Cut;
 use crate::error::in_any_order;
+use crate::few_groups::gathered;
 use crate::functions::{self, ByName, Carried};
 use crate::joins::{Tasks, shared, spilling};
 use crate::node::worker::ScanCodec;
@@ -72,18 +76,38 @@ const WITHIN_ONE_PROCESS: [&str; 7] =
 
 /// The nodes that a session reads: for each shard, the one whose copy it has chosen.
 #[derive(Clone, Debug, Default)]
-pub struct Nodes(Arc<RwLock<Vec<Url>>>);
+pub struct Nodes(Arc<RwLock<Known>>);
+
+/// What is known of them.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    urls: Vec<Url>,
+    /// What the one with the least memory may hold.
+    memory: Option<usize>,
+}
 
 impl Nodes {
-    /// Says which they are from now on.
-    pub fn set(&self, urls: Vec<Url>) {
-        *self.0.write() = urls;
+    /// Says which they are from now on, and what the one with the least memory may hold.
+    pub fn set(&self, urls: Vec<Url>, memory: Option<u64>) {
+        let memory = memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        *self.0.write() = Known { urls, memory };
+    }
+
+    /// Options by which plans are made for nodes: with the limit of the one with the least memory,
+    /// if that is below the session's own.
+    fn for_nodes(&self, mut options: ConfigOptions) -> ConfigOptions {
+        let own = options.extensions.get::<MemoryLeft>().map(|left| left.0.memory_limit());
+        let Some(least) = self.0.read().memory else { return options };
+        if !matches!(own, Some(MemoryLimit::Finite(own)) if own <= least) {
+            options.extensions.insert(MemoryLeft(Arc::new(GreedyMemoryPool::new(least))));
+        }
+        options
     }
 }
 
 impl WorkerResolver for Nodes {
     fn get_urls(&self) -> Result<Vec<Url>> {
-        Ok(self.0.read().clone())
+        Ok(self.0.read().urls.clone())
     }
 }
 
@@ -96,17 +120,15 @@ pub fn configure(
     ask_keys_from: f64,
 ) -> Result<()> {
     let own = Arc::clone(state.query_planner());
-    let (known, scans) = (nodes.clone(), Arc::new(ForStages { nodes: nodes.clone() }));
-    let route = move |event: RouteTasksEvent<'_>| route(&known.0.read(), &event);
+    let known = nodes.clone();
+    let route = move |event: RouteTasksEvent<'_>| route(&known.0.read().urls, &event);
     let mut headers = http::HeaderMap::new();
     if let Some(token) = token {
         let value = http::HeaderValue::from_str(token);
         headers.insert(TOKEN_HEADER, value.map_err(|e| DataFusionError::External(e.into()))?);
     }
     let mut builder = builder_of(state)
-        .with_query_planner(scans)
-        .with_distributed_planner()
-        .with_distributed_worker_resolver(nodes)
+        .with_distributed_worker_resolver(nodes.clone())
         .with_distributed_channel_resolver(client.clone())
         .with_distributed_user_codec(ScanCodec)
         .with_distributed_option_extension(SessionSettings::default())
@@ -118,13 +140,19 @@ pub fn configure(
     config.set_extension(Arc::new(Reach(client.clone())));
     // Else a subquery that must have one row is a join, which takes several for as many results.
     config.options_mut().optimizer.enable_physical_uncorrelated_scalar_subquery = true;
-    let staged = builder.query_planner().clone();
-    let Some(staged) = staged else {
-        return Err(DataFusionError::Internal("no planner of stages".to_string()));
-    };
-    let planner = ClusterPlanner { own, staged, ask_keys_from };
+    let staged =
+        [true, false].map(|by_cuts| stages_of(ForStages { nodes: nodes.clone(), by_cuts }));
+    let planner = ClusterPlanner { own, nodes, staged, ask_keys_from };
     *state = builder.with_query_planner(Arc::new(planner)).build();
     Ok(())
+}
+
+/// What plans, and cuts plans into stages.
+fn stages_of(planner: ForStages) -> Arc<dyn QueryPlanner + Send + Sync> {
+    let planner: Arc<dyn QueryPlanner + Send + Sync> = Arc::new(planner);
+    let builder = SessionStateBuilder::new().with_query_planner(Arc::clone(&planner));
+    let mut builder = builder.with_distributed_planner();
+    builder.query_planner().clone().unwrap_or(planner)
 }
 
 /// What the statements of a session may hold in memory at each node: what it has set for itself,
@@ -138,11 +166,15 @@ pub fn budget(state: &SessionState, session: &str) -> Option<Budget> {
         .then(|| Budget { session: session.to_string(), bytes: bytes as u64 })
 }
 
-/// Copies the settings of a session that travel with plans; before each statement.
-pub fn carry_settings(state: &mut SessionState, session: &str) {
+/// Copies the settings of a session that travel with plans; before each statement. `is_measured`
+/// says whether tasks tell what their operators have done.
+pub fn carry_settings(state: &mut SessionState, session: &str, is_measured: bool) {
     let budget = budget(state, session);
     let zone = state.config_options().execution.time_zone.clone().unwrap_or_default();
     let options = state.config_mut().options_mut();
+    if let Some(distributed) = options.extensions.get_mut::<DistributedConfig>() {
+        distributed.collect_metrics = is_measured;
+    }
     if let Some(settings) = options.extensions.get_mut::<SessionSettings>() {
         // Those of the statement before may still be read.
         let functions = Arc::default();
@@ -219,6 +251,8 @@ fn route(nodes: &[Url], event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasks
 #[derive(Debug)]
 struct ForStages {
     nodes: Nodes,
+    /// See [`Moves::by_cuts`].
+    by_cuts: bool,
 }
 
 #[async_trait]
@@ -241,12 +275,15 @@ impl QueryPlanner for ForStages {
         let builder = builder_of(state).with_config(config);
         let state = builder.with_physical_optimizer_rules(rules.cloned().collect()).build();
         let plan = DefaultPhysicalPlanner::default().create_physical_plan(plan, &state).await?;
-        let (threads, options) = (state.config().target_partitions(), state.config_options());
+        let threads = state.config().target_partitions();
+        let options = &self.nodes.for_nodes(ConfigOptions::clone(state.config_options()));
         if is_of_one_node(&plan)? {
             return at_one_node(&shared(&plan, Tasks { count: 1, threads }, options)?);
         }
-        let count = self.nodes.0.read().len().max(2);
-        shared(&colocate(&plan, threads)?, Tasks { count, threads }, options)
+        let count = self.nodes.0.read().urls.len().max(2);
+        let moves = Moves { partitions: threads, by_cuts: self.by_cuts };
+        let plan = gathered(&colocate(&plan, moves)?)?;
+        shared(&plan, Tasks { count, threads }, options)
     }
 }
 
@@ -291,7 +328,9 @@ fn at_one_node(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> 
 #[derive(Debug)]
 struct ClusterPlanner {
     own: Arc<dyn QueryPlanner + Send + Sync>,
-    staged: Arc<dyn QueryPlanner + Send + Sync>,
+    nodes: Nodes,
+    /// Those of stages: with shuffles by cuts, and without.
+    staged: [Arc<dyn QueryPlanner + Send + Sync>; 2],
     /// Rows of a table for whose joins it asks for keys.
     ask_keys_from: f64,
 }
@@ -334,14 +373,14 @@ impl ClusterPlanner {
             let mut shown = shown;
             let with_values = self.with_values(plan, session, shown.as_deref_mut()).await?;
             let with_values = self.with_keys(with_values, session, shown).await?;
-            let staged = self.staged.create_physical_plan(&with_values, session).await;
-            let options = session.config_options();
-            if let Ok(staged) = staged.and_then(in_place).and_then(|plan| spilling(plan, options))
-                && let Some(state) = session.as_any().downcast_ref::<SessionState>()
-                && let Some(distributed) = distributed(&staged)
-                && can_be_sent(distributed, state)?
-            {
-                return Ok(staged);
+            for planner in &self.staged {
+                let staged = planner.create_physical_plan(&with_values, session).await;
+                match staged.and_then(|staged| self.sendable(staged, session)) {
+                    Ok(Some(staged)) => return Ok(staged),
+                    Ok(None) => break,
+                    // Shuffles by cuts need all nodes in a stage, which has fewer tasks here.
+                    Err(_) => {}
+                }
             }
             match self.own.create_physical_plan(&with_values, session).await {
                 Ok(made) => Ok(made),
@@ -349,6 +388,20 @@ impl ClusterPlanner {
                 Err(_) => self.own.create_physical_plan(plan, session).await,
             }
         })
+    }
+
+    /// A plan of stages as nodes carry it out; `None`: they cannot.
+    fn sendable(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        session: &dyn Session,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let options = self.nodes.for_nodes(ConfigOptions::clone(session.config_options()));
+        let plan = spilling(in_place(plan)?, &options)?;
+        let state = session.as_any().downcast_ref::<SessionState>();
+        let Some((state, distributed)) = state.zip(distributed(&plan)) else { return Ok(None) };
+        by_cut::check(distributed)?;
+        Ok(can_be_sent(distributed, state)?.then_some(plan))
     }
 
     /// The plan with the keys of its joins that are known before it runs.
@@ -636,6 +689,30 @@ fn has_known_window(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn joins_spill_by_the_least_memory() {
+        for (own, of_nodes, expected) in [
+            (Some(1000), None, Some(1000)),
+            (Some(1000), Some(500), Some(500)),
+            (Some(1000), Some(2000), Some(1000)),
+            (None, Some(500), Some(500)),
+            (None, None, None),
+        ] {
+            let (nodes, mut options) = (Nodes::default(), ConfigOptions::new());
+            nodes.set(Vec::new(), of_nodes);
+            if let Some(own) = own {
+                options.extensions.insert(MemoryLeft(Arc::new(GreedyMemoryPool::new(own))));
+            }
+            let options = nodes.for_nodes(options);
+            let left = options.extensions.get::<MemoryLeft>();
+            let limit = left.and_then(|left| match left.0.memory_limit() {
+                MemoryLimit::Finite(bytes) => Some(bytes),
+                _ => None,
+            });
+            assert_eq!(limit, expected, "{own:?} {of_nodes:?}");
+        }
+    }
 
     #[test]
     fn rules_that_are_left_out_are_there() {

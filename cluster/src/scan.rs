@@ -22,7 +22,9 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Constraint, Constraints, DataFusionError, Result, Statistics};
+use datafusion::common::{
+    Constraint, Constraints, DataFusionError, Result, ScalarValue, Statistics,
+};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -90,6 +92,9 @@ struct Said {
     /// How many nodes the cluster has.
     nodes: usize,
     cut: Cut,
+    /// The values of the cut's bounds, which are for who plans.
+    #[serde(skip)]
+    bounds: Vec<ScalarValue>,
     /// The columns that come out.
     schema: Bytes,
 }
@@ -249,6 +254,7 @@ impl TableProvider for ShardedTable {
             shards,
             nodes: self.placing.nodes,
             cut: self.placing.cut.clone(),
+            bounds: self.placing.bounds.clone(),
         };
         Ok(Arc::new(ShardScan::new(said, schema, Arc::new(statistics))))
     }
@@ -301,6 +307,11 @@ impl ShardScan {
     /// How its rows are dealt out.
     pub fn cut(&self) -> &Cut {
         &self.said.cut
+    }
+
+    /// The values of the bounds of a range cut.
+    pub fn bounds(&self) -> &[ScalarValue] {
+        &self.said.bounds
     }
 
     /// How many nodes the cluster has.

@@ -79,12 +79,14 @@ pub(crate) struct Known {
     pub(crate) rows: Vec<usize>,
     /// Whether it has a primary key whose equal values are on one node.
     pub(crate) is_key_whole: bool,
+    /// The columns of such a key.
+    pub(crate) key: Vec<String>,
 }
 
 impl Known {
     /// A table without rows and keys.
     pub(crate) fn empty(schema: SchemaRef, cut: Cut) -> Self {
-        Self { schema, cut, rows: Vec::new(), is_key_whole: false }
+        Self { schema, cut, rows: Vec::new(), is_key_whole: false, key: Vec::new() }
     }
 }
 
@@ -228,7 +230,8 @@ impl Session {
     pub(crate) fn see(&self, copies: Vec<Vec<Arc<Kept>>>) -> Result<()> {
         let holds = copies.iter().filter_map(|some| some.first().cloned()).collect::<Vec<_>>();
         let urls = holds.iter().map(|kept| url_of(&kept.node));
-        self.nodes.set(urls.collect::<Result<Vec<_>>>()?);
+        let memory = holds.iter().filter_map(|kept| kept.held.memory).min();
+        self.nodes.set(urls.collect::<Result<Vec<_>>>()?, memory);
         let (mut tables, mut torn) = (BTreeMap::new(), BTreeMap::new());
         let mut providers = Vec::<(String, Arc<dyn TableProvider>)>::new();
         let names = holds.iter().flat_map(|kept| kept.contents.tables.keys());
@@ -371,6 +374,7 @@ impl Session {
         let mut known = Known::empty(Arc::clone(&schema), first.cut.clone());
         known.rows = rows;
         known.is_key_whole = is_key_whole && !first.primary_key.is_empty();
+        known.key = key.iter().map(|column| known.schema.field(*column).name().clone()).collect();
         let bounds = self.bounds(&known)?;
         let placing = Placing { cut: first.cut.clone(), bounds, nodes: holds.len() };
         let statistics = found.into_iter().map(|one| one.statistics.clone()).collect();
@@ -528,8 +532,9 @@ impl Session {
         if let Some(listed) = self.listed(sql, parameters)? {
             return Ok(listed);
         }
+        let is_measured = first_words(sql, 1).first().is_some_and(|word| word == "explain");
         self.connection.configure_engine(|state| {
-            carry_settings(state, &self.name);
+            carry_settings(state, &self.name, is_measured);
             Ok(())
         })?;
         let result = self.connection.execute(sql, parameters);

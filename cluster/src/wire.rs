@@ -13,7 +13,7 @@ use crate::catalog::Member;
 use crate::cut::Cut;
 
 /// The version of the protocol and of the plans in it.
-pub const WIRE: u32 = 6;
+pub const WIRE: u32 = 7;
 
 /// The version that both sides must share: plans are of one version of the engine.
 pub fn version() -> String {
@@ -74,6 +74,8 @@ pub struct Held {
     pub epoch: u64,
     /// The last change of the whole cluster that it shows.
     pub change: u64,
+    /// What all that runs at the node may hold in memory.
+    pub memory: Option<u64>,
     /// What is in it; `None`: the asker has been told.
     pub contents: Option<Contents>,
 }

@@ -66,6 +66,11 @@ impl Both {
     }
 }
 
+/// The shuffles by cuts of a plan.
+fn sent(plan: &str) -> usize {
+    plan.matches("RepartitionExec: partitioning=Hash([partition_by_cut[").count()
+}
+
 const ROWS: &str = "SELECT i AS k, i % 50 AS g, 'row ' || i::VARCHAR AS s \
     FROM generate_series(1, 3000) AS q(i)";
 
@@ -135,6 +140,11 @@ fn joins_and_groups_on_the_column_of_a_cut_stay_at_their_nodes() {
             ("r", range("k", &["1000", "2000"]), ROWS),
             ("q", range("k", &["1000", "2000"]), ROWS),
             ("other", range("k", &["500", "2000"]), ROWS),
+            (
+                "wide",
+                hash("k"),
+                "SELECT i % 9000 AS k, (i * 7) % 20000 AS i FROM generate_series(1, 20000) AS q(i)",
+            ),
         ]);
         for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
             both.stays(&format!("SELECT k, s, x FROM a {join} b ON k = n"));
@@ -163,10 +173,10 @@ fn joins_and_groups_on_the_column_of_a_cut_stay_at_their_nodes() {
         }
         for sql in [
             // The column of the cut is not among the keys, or has NULLs of an outer join.
-            "SELECT g, count(*) FROM a GROUP BY g",
-            "SELECT n, count(*) FROM a LEFT JOIN b ON k = n GROUP BY n",
+            "SELECT i, count(*) FROM wide GROUP BY i",
+            "SELECT i, count(*) FROM a LEFT JOIN wide ON a.k = wide.k GROUP BY i",
             "SELECT a.k, b.n FROM a JOIN b ON a.k = b.o",
-            "SELECT n % 10, count(*) FROM b GROUP BY 1",
+            "SELECT i + 1, count(*) FROM wide GROUP BY 1",
             // One side stays and the other cannot.
             "SELECT q.k, t, l.s FROM (SELECT k, sum(g) AS t FROM a GROUP BY k) q \
                 JOIN lies l ON q.k = l.k",
@@ -174,10 +184,11 @@ fn joins_and_groups_on_the_column_of_a_cut_stay_at_their_nodes() {
                 FULL JOIN (SELECT k, count(*) AS z FROM lies GROUP BY k) l ON q.k = l.k",
             "SELECT q.k, t, z FROM (SELECT k, sum(g) AS t FROM a GROUP BY k) q \
                 LEFT JOIN (SELECT k, count(*) AS z FROM r GROUP BY k) l ON q.k = l.k",
-            "SELECT k, count(*) FROM (SELECT k FROM a UNION ALL SELECT n FROM b) GROUP BY k",
+            "SELECT k, count(*) FROM (SELECT k FROM wide UNION ALL SELECT i FROM wide) GROUP BY k",
         ] {
             both.moves(sql);
         }
+        both.same("SELECT k, count(*) FROM (SELECT k FROM a UNION ALL SELECT n FROM b) GROUP BY k");
         both.same("SELECT k, count(*) FROM a GROUP BY GROUPING SETS ((k), ())");
         // Pruned on one side only.
         both.stays("SELECT a.k, x FROM a LEFT JOIN (SELECT * FROM b WHERE n = 18) b ON k = n");
@@ -186,6 +197,101 @@ fn joins_and_groups_on_the_column_of_a_cut_stay_at_their_nodes() {
         );
         both.same("SELECT k FROM a WHERE k NOT IN (SELECT o FROM b)");
         both.same("SELECT k FROM a WHERE k NOT IN (SELECT n FROM b)");
+    });
+}
+
+#[test]
+fn one_side_of_a_join_is_sent_to_the_nodes_of_the_other() {
+    with_room(|| {
+        let more = "SELECT i AS n, CASE WHEN i % 9 > 0 THEN (i * 7) % 3100 END AS f, \
+            'row ' || ((i * 7) % 3100)::VARCHAR AS t, i % 4 AS m \
+            FROM generate_series(1, 6000) AS q(i)";
+        let both = Both::new(&[
+            ("a", hash("k"), ROWS),
+            ("texts", hash("s"), ROWS),
+            ("r", range("k", &["1000", "2000"]), ROWS),
+            ("far", hash("n"), more),
+            ("lies", Cut::AsItLies, more),
+        ]);
+        let joins = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"];
+        for (table, key, of) in
+            [("a", "k", "f"), ("r", "k", "f"), ("texts", "s", "t"), ("a", "k", "n + 1")]
+        {
+            for (other, join) in ["far", "lies"].into_iter().flat_map(|o| joins.map(|j| (o, j))) {
+                for sql in [
+                    format!(
+                        "SELECT g, m, s, t FROM {table} x {join} {other} y ON x.{key} = y.{of}"
+                    ),
+                    format!("SELECT g, n FROM {other} y {join} {table} x ON x.{key} = y.{of}"),
+                    format!(
+                        "SELECT {key}, count(*), sum(m) FROM {table} x {join} {other} y \
+                         ON x.{key} = y.{of} AND x.g = y.m GROUP BY {key}"
+                    ),
+                ] {
+                    both.same(&sql);
+                    let plan = both.plan(&sql);
+                    let is_broadcast = plan.contains("NetworkBroadcast");
+                    assert!(sent(&plan) == 1 && !is_broadcast, "{sql}\n{plan}");
+                }
+            }
+        }
+        for (sql, count) in [
+            ("SELECT k FROM a WHERE k IN (SELECT f FROM far WHERE m > 0)", 1),
+            ("SELECT k FROM a WHERE NOT EXISTS (SELECT 1 FROM lies WHERE f = k)", 1),
+            ("SELECT n FROM far WHERE NOT EXISTS (SELECT 1 FROM a WHERE f = k)", 1),
+            ("SELECT x.k, y.n FROM a x JOIN far y ON x.k IS NOT DISTINCT FROM y.f", 1),
+            // Rows that have come to a node by a cut meet further ones there.
+            ("SELECT y.n, z.g FROM a x JOIN far y ON x.k = y.f JOIN a z ON y.f = z.k", 1),
+            ("SELECT y.n, z.n FROM a x JOIN far y ON x.k = y.f JOIN lies z ON z.f = x.k", 2),
+            // Only one node has rows of one side.
+            ("SELECT n, s FROM (SELECT * FROM a WHERE k = 77) x RIGHT JOIN far y ON x.k = y.f", 0),
+        ] {
+            both.same(sql);
+            let plan = both.plan(sql);
+            assert_eq!(sent(&plan), count, "{sql}\n{plan}");
+        }
+        // Each input of a union has some of the nodes only.
+        both.same(
+            "SELECT k, n FROM a JOIN far ON k = f UNION ALL SELECT k, n FROM a JOIN lies ON k = f",
+        );
+        both.same("SELECT k FROM a WHERE k NOT IN (SELECT f FROM far WHERE f IS NOT NULL)");
+        both.same("SELECT k FROM a WHERE k NOT IN (SELECT f FROM far)");
+    });
+}
+
+#[test]
+fn few_groups_are_put_together_by_one_task() {
+    with_room(|| {
+        let both = Both::new(&[
+            ("a", hash("k"), ROWS),
+            (
+                "many",
+                hash("k"),
+                "SELECT i AS k, (i * 7) % 90000 AS g FROM generate_series(1, 100000) AS q(i)",
+            ),
+            ("lies", Cut::AsItLies, ROWS),
+        ]);
+        for sql in [
+            "SELECT g, count(*), min(s) FROM a GROUP BY g",
+            "SELECT DISTINCT g FROM lies",
+            "SELECT g, sum(k) AS t FROM lies GROUP BY g HAVING sum(k) > 10 ORDER BY t, g LIMIT 7",
+            "SELECT a.g, count(*) FROM a JOIN many ON a.k = many.k GROUP BY a.g",
+        ] {
+            both.same(sql);
+            let plan = both.plan(sql);
+            let is_one = plan.contains("mode=Final,") && !plan.contains("NetworkShuffle");
+            assert!(is_one && plan.contains("DistributedExec"), "{sql}\n{plan}");
+        }
+        for sql in [
+            "SELECT g, count(*) FROM many GROUP BY g",
+            // Joins count on the partitions of both inputs.
+            "SELECT x.g, c, d FROM (SELECT g, count(*) AS c FROM many GROUP BY g) x FULL JOIN \
+                (SELECT g, sum(k) AS d FROM lies GROUP BY g) y ON x.g = y.g",
+        ] {
+            both.same(sql);
+            let plan = both.plan(sql);
+            assert!(plan.contains("NetworkShuffle"), "{sql}\n{plan}");
+        }
     });
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use common::{asked, cluster, expected, nodes, texts, with_room};
 use swingdb::{Connection, Database, Value};
-use swingdb_cluster::{Cluster, Cut, Error, Session};
+use swingdb_cluster::{Cluster, Cut, Error, Options, Session};
 
 fn hash(column: &str) -> Cut {
     Cut::Hash { column: column.to_string() }
@@ -284,7 +284,12 @@ fn rows_move_with_the_column_of_the_cut() {
                 assert_eq!(asked(&both.session, &sql), expected(&both.one, &sql), "{sql}");
             }
             both.refuses("UPDATE t SET k = u.n FROM u WHERE u.k = t.k");
-            both.refuses("UPDATE t SET k = random()");
+            both.refuses("UPDATE t SET k = nextval('s')");
+            let moved = both.session.query("UPDATE t SET k = (random() * 1e9)::BIGINT WHERE g = 3");
+            let moved = moved.unwrap().rows_changed();
+            let found =
+                asked(&both.session, "SELECT count(DISTINCT k) FROM t WHERE g = 3").concat();
+            assert_eq!(moved.map(|rows| rows.to_string()), found.into_iter().next());
         }
     });
 }
@@ -547,12 +552,69 @@ fn the_moment_and_variables_are_the_same_at_all_nodes() {
             assert_eq!(asked(session, two), [["2"]]);
             for sql in [
                 "UPDATE t SET seen = now() RETURNING now()",
-                "UPDATE t SET g = random()",
+                "UPDATE t SET g = 1 RETURNING random()",
                 "DELETE FROM t WHERE rowid = 1",
             ] {
                 both.refuses(sql);
             }
         }
+    });
+}
+
+#[test]
+fn random_values_are_drawn_once() {
+    with_room(|| {
+        // Two copies of each shard.
+        let nodes = nodes(4);
+        let list = [[0, 1], [2, 3]].map(|of| of.map(|nth: usize| nodes[nth].place()).join(", "));
+        let session = Cluster::connect(&list, Options::default()).unwrap().session().unwrap();
+        let rows = "SELECT i AS k, 0.0::DOUBLE AS x, NULL::UUID AS u, i % 10 AS g \
+            FROM generate_series(1, 2000) q(i)";
+        let made = "CREATE TABLE t (k BIGINT PRIMARY KEY, x DOUBLE, u UUID, g BIGINT)";
+        session.execute(made, &hash("k")).unwrap();
+        session.query(&format!("INSERT INTO t {rows}")).unwrap();
+        for (name, cut) in [("nokey", hash("g")), ("every", Cut::Replicated)] {
+            session.execute(&format!("CREATE TABLE {name} AS {rows}"), &cut).unwrap();
+        }
+        let one = |sql: &str| asked(&session, sql).concat();
+        let changed = |sql: &str| session.query(sql).unwrap().rows_changed().unwrap();
+        for table in ["t", "nokey", "every"] {
+            let sql = format!("UPDATE {table} SET x = random(), u = uuid() WHERE g > 4");
+            assert_eq!(changed(&sql), 1000, "{table}");
+            let sql = format!(
+                "SELECT count(DISTINCT x) > 990, count(DISTINCT u), count(*), sum(g), min(x) = 0, \
+                 max(x) < 1 FROM {table}"
+            );
+            assert_eq!(one(&sql), ["true", "1000", "2000", "9000", "true", "true"], "{table}");
+        }
+        // Which rows it is about is drawn, too.
+        let returned = asked(&session, "DELETE FROM t WHERE random() < 0.5 RETURNING k, g");
+        assert!((700..1300).contains(&returned.len()), "{}", returned.len());
+        assert!(returned.iter().all(|row| row.len() == 2));
+        assert_eq!(one("SELECT count(*) FROM t"), [(2000 - returned.len()).to_string()]);
+        let gone = returned.iter().map(|row| row[0].as_str()).collect::<Vec<_>>().join(", ");
+        assert_eq!(one(&format!("SELECT count(*) FROM t WHERE k IN ({gone})")), ["0"]);
+        let some = changed("UPDATE t AS y SET x = x + 5, g = -1 WHERE random() < 0.5 AND y.g > 4");
+        assert_eq!(one("SELECT count(*) FROM t WHERE x >= 5 AND g = -1"), [some.to_string()]);
+        assert!(some > 100, "{some}");
+        changed("DELETE FROM nokey WHERE k IN (SELECT k FROM every WHERE x < random())");
+        for sql in
+            ["DELETE FROM nokey WHERE random() < 0.5", "UPDATE every SET g = 1 WHERE u > uuid()"]
+        {
+            let error = session.query(sql).err().unwrap().to_string();
+            assert!(error.contains("PRIMARY KEY"), "{error}");
+        }
+        // The other copies have the same rows.
+        let sums = ["t", "nokey", "every"].map(|table| {
+            format!("SELECT count(*), sum(hash(k, x, u, g) % 1000000007) FROM {table}")
+        });
+        let before = sums.clone().map(|sql| one(&sql));
+        drop(session);
+        let mut nodes = nodes;
+        nodes[0].kill();
+        nodes[2].kill();
+        let session = Cluster::connect(&list, Options::default()).unwrap().session().unwrap();
+        assert_eq!(sums.map(|sql| asked(&session, &sql).concat()), before);
     });
 }
 

@@ -205,6 +205,15 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
+    /// Runs what takes back a part of a call: also for a call that is given up, whose statements
+    /// are told to end.
+    pub fn unbroken<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        *self.call.has_turn.lock() = false;
+        let done = work(self);
+        *self.call.has_turn.lock() = true;
+        done
+    }
+
     /// The session's connection to its snapshot.
     pub fn connection(&self) -> &Connection {
         self.call.session.snapshot.connection()

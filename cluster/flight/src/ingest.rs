@@ -121,6 +121,9 @@ pub async fn ingest(
             }
             next = batches.try_next().await?;
         }
+        // A call that its client cancels has the same end (tonic 0.14). But the server drops such a
+        // call where it waits next: so these rows are not taken for all.
+        tokio::task::yield_now().await;
         let _ = sender.send(None).await;
         Ok::<_, Status>(())
     };
@@ -191,7 +194,7 @@ impl Call {
                 let (new, count) = (quoted(ROWS), turn.make(&quoted(ROWS), rows)?);
                 let sql = format!("CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {new}");
                 let done = turn.finish(&sql);
-                turn.finish(&format!("DROP TABLE {new}"))?;
+                turn.drop_table(&new)?;
                 done?;
                 count
             }
@@ -213,6 +216,11 @@ impl Turn<'_> {
         self.run(sql, &[])?.collect().map(drop).map_err(|error| of_database(&error))
     }
 
+    /// Drops a table, also when the client has left.
+    fn drop_table(&mut self, table: &str) -> Result<(), Status> {
+        self.unbroken(|turn| turn.finish(&format!("DROP TABLE {table}")))
+    }
+
     fn append(&self, table: &str, rows: Sent) -> Result<u64, Status> {
         self.connection().append(table, rows).map_err(|error| of_database(&error))
     }
@@ -226,7 +234,7 @@ impl Turn<'_> {
         made?;
         let added = self.append(table, rows);
         if added.is_err() {
-            self.finish(&format!("DROP TABLE {table}"))?;
+            self.drop_table(table)?;
         }
         added
     }

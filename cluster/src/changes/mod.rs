@@ -27,6 +27,7 @@ pub(crate) mod altered;
 pub(crate) mod assigned;
 pub(crate) mod constants;
 pub mod coordinator;
+pub(crate) mod drawn;
 pub mod lend;
 pub mod log;
 pub mod merge;

@@ -28,7 +28,7 @@ pub(crate) struct Moved {
 impl Moved {
     /// Takes an UPDATE of a table apart.
     pub(crate) fn of(sql: &str, known: &Known) -> Result<Self> {
-        let what = "UPDATE of the column by which a table is cut";
+        let what = "UPDATE of the column by which a table is cut, or with random values";
         let Some(Parsed::Sql(statement)) = parse(sql)?.pop_front() else { return refused(what) };
         let Statement::Update(update) = *statement else { return refused(what) };
         if update.from.is_some() || !update.table.joins.is_empty() {

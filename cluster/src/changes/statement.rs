@@ -2,14 +2,15 @@
 //!
 //! Only what is the same on each node, whatever rows it has, is sent as a statement. Subqueries
 //! would see the rows of one node: the coordinator computes them, and lends their rows
-//! ([`lend`](super::lend)). `random()` would differ from node to node: it is refused where nodes
-//! would compute it. Rows to insert are computed by the coordinator, so their query may have
-//! anything.
+//! ([`lend`](super::lend)). `random()` would differ from node to node: for UPDATE and DELETE it is
+//! [drawn](super::drawn) once, elsewhere it is refused where nodes would compute it. Rows to insert
+//! are computed by the coordinator, so their query may have anything.
 
 use swingdb::cutter::{Kind, Piece, words};
 
 use crate::changes::assigned::{assignments, is_name};
 use crate::changes::constants::call_at;
+use crate::changes::drawn::{DRAWN, draws};
 use crate::changes::lend::closing;
 use crate::changes::merge::{Merge, equal_columns};
 use crate::cut::Cut;
@@ -63,6 +64,8 @@ pub enum Change {
         behind: usize,
         /// Whether its changed rows are wanted.
         returns: bool,
+        /// Whether it [draws](super::drawn) values that are others each time.
+        draws: bool,
     },
     /// Rows of a source are merged into a table.
     Merge(Merge),
@@ -274,10 +277,17 @@ impl<'a> Reader<'a> {
     /// Refuses [`VOLATILE`] functions: words with arguments behind them, or those without. The
     /// coordinator [computes](super::constants) some of them.
     fn refuse_volatile(&self, what: &str) -> Result<()> {
+        self.refuse_volatile_but(what, 0)
+    }
+
+    /// The same, but for what is [drawn](super::drawn) before a word.
+    fn refuse_volatile_but(&self, what: &str, drawn_before: usize) -> Result<()> {
         let rest = self.words.get(self.at..).unwrap_or_default();
         let found = rest.iter().enumerate().find(|(at, word)| {
             let is = |name: &&str| word.text.eq_ignore_ascii_case(name);
+            let is_drawn = self.at + at < drawn_before && DRAWN.iter().any(&is);
             word.kind == Kind::Word
+                && !is_drawn
                 && call_at(rest, *at).is_none()
                 && (WITHOUT_ARGUMENTS.iter().any(&is)
                     || VOLATILE.iter().any(&is)
@@ -512,8 +522,10 @@ fn rows(mut reader: Reader<'_>, kind: &str) -> Result<Change> {
     reader.take(if kind == "delete" { "from" } else { "table" });
     let table = reader.table()?;
     let what = kind.to_uppercase();
-    reader.refuse_volatile(&what)?;
     let returning = reader.outermost("returning", "");
+    let end = returning.unwrap_or(reader.words.len());
+    let draws = draws(&reader.until(returning).0);
+    reader.refuse_volatile_but(&what, end)?;
     if let Some(at) = returning {
         let behind = reader.behind(at);
         behind.refuse(&["select"], "RETURNING")?;
@@ -528,7 +540,7 @@ fn rows(mut reader: Reader<'_>, kind: &str) -> Result<Change> {
     }
     let behind = reader.sql.len() - reader.rest().len();
     let (sql, returns) = (reader.sql.to_string(), returning.is_some());
-    Ok(Change::Rows { table, sql, assigned, behind, returns })
+    Ok(Change::Rows { table, sql, assigned, behind, returns, draws })
 }
 
 fn create(mut reader: Reader<'_>, cut: &Cut) -> Result<Option<Change>> {
@@ -672,8 +684,8 @@ mod tests {
     #[test]
     fn what_nodes_would_compute_differently_is_refused() {
         for sql in [
-            "DELETE FROM t WHERE a IN (SELECT b FROM u WHERE c > random())",
-            "UPDATE t SET a = random()",
+            "DELETE FROM t WHERE a > nextval('s')",
+            "UPDATE t SET a = 1 RETURNING random()",
             "DELETE FROM t RETURNING (SELECT max(a) FROM u)",
             "INSERT INTO t VALUES (1) ON CONFLICT DO UPDATE SET a = random()",
             "UPDATE t SET a = 1 RETURNING current_timestamp",
@@ -701,6 +713,8 @@ mod tests {
         }
         for sql in [
             "UPDATE t SET a = age(greatest(b, c), d)",
+            "UPDATE t SET a = random() RETURNING a",
+            "DELETE FROM t WHERE a IN (SELECT b FROM u WHERE c > random())",
             // The coordinator computes these.
             "UPDATE t SET a = current_timestamp",
             "UPDATE t SET a = getvariable('x')",

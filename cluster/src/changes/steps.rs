@@ -15,6 +15,7 @@ use crate::bounds::settled;
 use crate::changes::altered::Altered;
 use crate::changes::constants::computed;
 use crate::changes::coordinator::Transaction;
+use crate::changes::drawn::{Drawn, draws};
 use crate::changes::lend::lend;
 use crate::changes::merge::{Merge, SOURCE};
 use crate::changes::moved::Moved;
@@ -283,10 +284,16 @@ impl Transaction {
             Change::Alter { table, sql } => self.alter(session, table, sql),
             Change::Index { table, sql, unique } => self.index(session, table, sql, unique),
             Change::Copy { table, columns, from } => self.copy(session, table, columns, from),
-            Change::Rows { table, sql, assigned, behind, .. } => {
+            Change::Rows { table, sql, assigned, behind, draws, .. } => {
                 let (name, known) = known(session, table)?;
                 let (sql, values) = computed(session, sql, parameters, &known.schema)?;
-                if is_cut_assigned(&known, assigned) {
+                let is_cut_assigned = is_cut_assigned(&known, assigned);
+                if *draws && self.draws_at_nodes(session, &sql, &values)? {
+                    // Rows that move are found by their conditions, at nodes once more.
+                    let keys = if is_cut_assigned { &[][..] } else { &known.key };
+                    return self.drawn(session, (&name, &known), (&sql, keys), &values);
+                }
+                if is_cut_assigned {
                     return self.moved(session, (&name, &known), &sql, &values);
                 }
                 self.rows(session, (table, &known), (&sql, *behind), &values)
@@ -435,6 +442,27 @@ impl Transaction {
         Ok(of.iter().map(of_field).collect())
     }
 
+    /// Whether nodes would draw values that are others each time: not where only what is lent does.
+    fn draws_at_nodes(&self, session: &Session, sql: &str, parameters: &[Value]) -> Result<bool> {
+        let is_alone =
+            |query: &str| asked(session, &format!("EXPLAIN {query}"), parameters).is_ok();
+        Ok(draws(&lend(sql, &is_alone)?.sql))
+    }
+
+    /// UPDATE, DELETE with values that are drawn once.
+    fn drawn(
+        &self,
+        session: &Session,
+        (table, known): (&str, &Known),
+        (sql, keys): (&str, &[String]),
+        parameters: &[Value],
+    ) -> Result<Changed> {
+        match Drawn::of(sql, keys)? {
+            Drawn::Joined(sql) => self.rows(session, (table, known), (&sql, 0), parameters),
+            Drawn::Replaced => self.moved(session, (table, known), sql, parameters),
+        }
+    }
+
     /// UPDATE, DELETE: each node that can have such rows changes its own, and reads what is lent.
     /// The others have nothing to do in this statement, and commit with all.
     fn rows(
@@ -467,7 +495,8 @@ impl Transaction {
         Ok(changed)
     }
 
-    /// UPDATE of the column of the cut: old rows go, and new ones are dealt out.
+    /// UPDATE of the column of the cut, or with drawn values: old rows go, and new ones are dealt
+    /// out.
     fn moved(
         &self,
         session: &Session,

@@ -67,6 +67,14 @@ fn base() -> Result<Arc<RuntimeEnv>> {
     Ok(Arc::clone(base.runtime_env()))
 }
 
+/// What all that runs at the node may hold; `None`: there is no limit.
+pub fn of_node() -> Result<Option<u64>> {
+    Ok(match base()?.memory_pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => Some(bytes as u64),
+        _ => None,
+    })
+}
+
 /// The memory that one session may hold at a node; it is a part of the node's.
 #[derive(Debug)]
 struct SessionPool {

@@ -130,8 +130,8 @@ impl Node {
             (false, Some(contents)) => Some(contents.as_ref().clone()),
             (false, None) => Some(contents_of(&hold)?),
         };
-        let (process, change) = (self.process.clone(), hold.change);
-        Ok((guard, Held { hold: number, process, epoch, change, contents }))
+        let (process, change, memory) = (self.process.clone(), hold.change, budget::of_node()?);
+        Ok((guard, Held { hold: number, process, epoch, change, memory, contents }))
     }
 
     /// The newest shared state, and what is in it. Of a database that this node owns, both are made

@@ -123,25 +123,19 @@ pub fn worker(node: &Arc<Node>, client: &Client) -> Worker {
 fn session(context: WorkerQueryContext, node: Arc<Node>, client: Client) -> Result<SessionState> {
     let base = swingdb_sql::engine::base_state()
         .map_err(|error| DataFusionError::External(Box::new(error)))?;
-    let mut builder = context
-        .builder
-        .with_distributed_option_extension_from_headers::<SessionSettings>(&context.headers)?
+    let WorkerQueryContext { mut builder, headers } = context;
+    let mut config = builder
+        .config()
+        .take()
+        .unwrap_or_default()
+        .with_distributed_option_extension_from_headers::<SessionSettings>(&headers)?
         .with_distributed_user_codec(ScanCodec)
         .with_distributed_channel_resolver(client.clone())
-        .with_distributed_worker_plan_rewrite_handler(at_node)
-        .with_scalar_functions(base.scalar_functions().values().cloned().collect())
-        .with_aggregate_functions(base.aggregate_functions().values().cloned().collect())
-        .with_window_functions(base.window_functions().values().cloned().collect())
-        .with_higher_order_functions(base.higher_order_functions().values().cloned().collect());
-    let config = builder.config().get_or_insert_default();
+        .with_distributed_worker_plan_rewrite_handler(at_node);
     config.set_extension(Arc::new(Reach(client)));
     let settings = config.options().extensions.get::<SessionSettings>();
     let settings = settings.cloned().unwrap_or_default();
-    let environment = match &settings.budget {
-        Some(budget) => node.budgets.environment(budget)?,
-        None => Arc::clone(base.runtime_env()),
-    };
-    config.set_extension(Arc::new(LocalNode(node)));
+    config.set_extension(Arc::new(LocalNode(Arc::clone(&node))));
     let time_zone = Some(settings.time_zone).filter(|zone| !zone.is_empty());
     let shared = base.config().options();
     let options = config.options_mut();
@@ -157,8 +151,18 @@ fn session(context: WorkerQueryContext, node: Arc<Node>, client: Client) -> Resu
     options.execution.skip_physical_aggregate_schema_check =
         shared.execution.skip_physical_aggregate_schema_check;
     options.execution.time_zone = time_zone;
-    options.extensions.insert(MemoryLeft(Arc::clone(&environment.memory_pool)));
-    let mut state = builder.with_runtime_env(environment).build();
+    // A copy takes less time than the functions' names would take to be registered anew, which is
+    // done for a limit of memory alone.
+    let mut state = base.clone();
+    *state.config_mut() = config;
+    state = match &settings.budget {
+        Some(budget) => node.budgets.limited(&state, Some(budget))?,
+        None => {
+            let pool = Arc::clone(&state.runtime_env().memory_pool);
+            state.config_mut().options_mut().extensions.insert(MemoryLeft(pool));
+            state
+        }
+    };
     for carried in settings.functions.lock().values() {
         let function = carried.function().ok_or_else(|| {
             DataFusionError::NotImplemented(format!("this node cannot make {carried:?}"))
