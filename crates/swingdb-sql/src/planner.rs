@@ -50,7 +50,7 @@ use crate::desugar::same_names;
 use crate::options::limits::Limits;
 use crate::passes;
 use crate::plan::sound_relations::SoundRelations;
-use crate::plan::{point_series, size, withs};
+use crate::plan::{materialized_parts, point_series, size, withs};
 use crate::scan::table::SwingTable;
 use crate::text::parameters::Params;
 use crate::text::{depth, parser, refused, relation_statements};
@@ -253,6 +253,12 @@ impl<'a> Planner<'a> {
             return Ok(Arc::clone(&known.provider));
         }
         let provider = self.view_table(&view, source)?;
+        // Each reference to a view that draws numbers draws its own.
+        if let Some(plan) = provider.get_logical_plan()
+            && materialized_parts::is_volatile(&plan)?
+        {
+            return Ok(provider);
+        }
         let planned = PlannedView { provider: Arc::clone(&provider), view };
         self.views.lock().insert(key, planned);
         Ok(provider)

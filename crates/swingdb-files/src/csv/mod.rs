@@ -14,7 +14,7 @@ pub(crate) mod write;
 use std::io::Read;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel;
@@ -514,10 +514,14 @@ fn layout_alone(file: &InputFile, sniffed: &Sniffed, options: &ImportOptions) ->
     let mut names = names(file, sniffed, options)?;
     // Types for all columns of a file without header name them.
     let unnamed = !sniffed.dialect.header && options.names.is_empty();
-    if unnamed && options.types.len() == names.len() {
+    let is_empty = names.is_empty();
+    if unnamed && options.types.len() == names.len() || is_empty {
         names = options.types.iter().map(|(name, _)| name.clone()).collect();
     }
     let mut types = sniffed.types.clone();
+    if is_empty {
+        types = vec![DataType::Utf8View; names.len()];
+    }
     let mut guessed = vec![true; types.len()];
     check_count(file, "types", options.types_in_order.len(), types.len())?;
     for (at, data_type) in options.types_in_order.iter().enumerate() {
