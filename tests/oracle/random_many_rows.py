@@ -77,7 +77,8 @@ class ManyRows(Windows):
         distinct = self.pick("", "DISTINCT ")
         same = f"{c}{self.direction()}"
         call = self.pick(
-            f"sum({distinct}{k})", f"avg({distinct}{k}::DOUBLE)", f"count({distinct}{v})", "count(*)",
+            f"sum({distinct}{k})", f"avg({distinct}{k}::DOUBLE)", f"count({distinct}{v})",
+            "count(*)",
             f"count(DISTINCT {v})", f"count(DISTINCT {v})",
             f"min({v})", f"max({v})", "bool_and(b)", "bit_xor(i)", f"stddev_pop({k})",
             f"median({k})", f"median({distinct}{k}::DOUBLE)", f"quantile_disc({c}, 0.3)",
@@ -98,15 +99,16 @@ class ManyRows(Windows):
     def groups(self):
         keys = self.pick("p", "p, b", "n % 3", "s", "st", "l", "d", "i // 3", "x", "e, p")
         first = keys.split(",")[0]
-        by = self.pick(keys, keys, keys, f"ROLLUP ({keys})", f"GROUPING SETS (({keys}), ({first}), ())")
+        by = self.pick(keys, keys, keys, f"ROLLUP ({keys})",
+                       f"GROUPING SETS (({keys}), ({first}), ())")
         return keys, by
 
     def windowed(self):
         """A window function whose frames do not gather all rows for each."""
         k, c = self.number(), self.plain()
         part = self.pick("", "", "PARTITION BY p ", "PARTITION BY b, n % 2 ")
-        call = self.pick(f"sum({k})", f"avg({k})", f"count({c})", f"min({c})", f"max({c})", "count(*)",
-                         f"first_value({c})", f"last_value({c})", f"first_value({c} IGNORE NULLS)",
+        call = self.pick(f"sum({k})", f"avg({k}::DOUBLE)", f"count({c})", f"min({c})", f"max({c})",
+                         "count(*)", f"first_value({c})", f"last_value({c})", f"first_value({c} IGNORE NULLS)",
                          f"nth_value({c}, 3)", f"count(DISTINCT {self.pick('p', 'n % 7', 'st')})")
         if "_value" not in call and self.rng.random() < 0.3:
             call += f" FILTER (WHERE {self.condition()})"

@@ -175,7 +175,8 @@ def clear(folder: Path) -> None:
             if "." in name:
                 con.execute(f"COPY t TO '{folder}/{name}'")
             elif name == "parts":
-                con.execute(f"COPY t TO '{folder}/{name}' (FORMAT parquet, PARTITION_BY (p), OVERWRITE)")
+                options = "FORMAT parquet, PARTITION_BY (p), OVERWRITE"
+                con.execute(f"COPY t TO '{folder}/{name}' ({options})")
             elif not (folder / name).exists():
                 con.execute(f"EXPORT DATABASE '{folder}/{name}'")
     hidden = [entry for entry in os.listdir(folder) if entry.startswith(".")]

@@ -36,7 +36,8 @@ class Work:
 
     def check(self, con: swingdb.Connection) -> None:
         """Looks at one state, in one statement."""
-        sql = """SELECT (SELECT count(*) FROM ledger), (SELECT coalesce(sum(amount), 0) FROM ledger),
+        sql = """SELECT (SELECT count(*) FROM ledger),
+                        (SELECT coalesce(sum(amount), 0) FROM ledger),
                         (SELECT count(*) FROM log), (SELECT count(DISTINCT n) FROM log)"""
         rows, total, logged, different = con.cursor().execute(sql).fetchone()
         if rows % 2 or total or logged != different:
@@ -51,12 +52,14 @@ class Work:
         try:
             with con.transaction():
                 if kind == 0:
-                    con.append("ledger", pa.table({"pair": [number] * 2, "amount": [amount, -amount]}))
+                    rows = {"pair": [number] * 2, "amount": [amount, -amount]}
+                    con.append("ledger", pa.table(rows))
                 elif kind == 1:
                     con.execute("INSERT INTO ledger VALUES (?, ?), (?, ?)",
                                 [number, amount, number, -amount])
                 elif kind == 2:
-                    con.execute("UPDATE ledger SET amount = -amount WHERE pair % 7 = ?", [amount % 7])
+                    sql = "UPDATE ledger SET amount = -amount WHERE pair % 7 = ?"
+                    con.execute(sql, [amount % 7])
                 else:
                     con.execute("DELETE FROM ledger WHERE pair % 11 = ?", [amount % 11])
                 con.execute("INSERT INTO log VALUES (?)", [number])
