@@ -108,7 +108,8 @@ class ManyRows(Windows):
         k, c = self.number(), self.plain()
         part = self.pick("", "", "PARTITION BY p ", "PARTITION BY b, n % 2 ")
         call = self.pick(f"sum({k})", f"avg({k}::DOUBLE)", f"count({c})", f"min({c})", f"max({c})",
-                         "count(*)", f"first_value({c})", f"last_value({c})", f"first_value({c} IGNORE NULLS)",
+                         "count(*)", f"first_value({c})", f"last_value({c})",
+                         f"first_value({c} IGNORE NULLS)",
                          f"nth_value({c}, 3)", f"count(DISTINCT {self.pick('p', 'n % 7', 'st')})")
         if "_value" not in call and self.rng.random() < 0.3:
             call += f" FILTER (WHERE {self.condition()})"

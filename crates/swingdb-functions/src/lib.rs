@@ -34,8 +34,8 @@ use aggregates::{
 use json::{paths, to_json};
 use nested::{chosen, fields, lambdas, lists, map, map_values, structs};
 use text::{
-    accents, blobs, captures, enums, format, like_pattern, regexp_replace, reports, reversed, texts,
-    uuids,
+    accents, blobs, captures, enums, format, like_pattern, regexp_replace, reports, reversed,
+    texts, uuids,
 };
 use time::{
     age, buckets, extracted, made, series, spans, strftime, strptime, to_char, truncation, zones,

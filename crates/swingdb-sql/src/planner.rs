@@ -249,16 +249,11 @@ impl<'a> Planner<'a> {
         source: &Source,
     ) -> Result<Arc<dyn TableProvider>> {
         let key = (source.name.clone(), Arc::as_ptr(&view).addr());
-        if let Some(known) = self.views.lock().get(&key) {
-            return Ok(Arc::clone(&known.provider));
+        let known = self.views.lock().get(&key).map(|known| Arc::clone(&known.provider));
+        if let Some(known) = known {
+            return drawing_anew(&view, known);
         }
         let provider = self.view_table(&view, source)?;
-        // Each reference to a view that draws numbers draws its own.
-        if let Some(plan) = provider.get_logical_plan()
-            && materialized_parts::is_volatile(&plan)?
-        {
-            return Ok(provider);
-        }
         let planned = PlannedView { provider: Arc::clone(&provider), view };
         self.views.lock().insert(key, planned);
         Ok(provider)
@@ -325,6 +320,20 @@ impl<'a> Planner<'a> {
             let known = known.map(|n| format!("{INFORMATION_SCHEMA}.{n}"));
             Error::not_found(swingdb_common::error::ObjectKind::Table, name, known)
         })
+    }
+}
+
+/// A planned view for one more reference to it, which draws numbers of its own.
+fn drawing_anew(
+    view: &swingdb_store::View,
+    known: Arc<dyn TableProvider>,
+) -> Result<Arc<dyn TableProvider>> {
+    match known.get_logical_plan() {
+        Some(plan) if materialized_parts::is_volatile(&plan)? => {
+            let plan = materialized_parts::anew(plan.into_owned())?;
+            Ok(Arc::new(ViewTable::new(plan, Some(view.sql.clone()))))
+        }
+        _ => Ok(known),
     }
 }
 

@@ -91,7 +91,10 @@ mod tests {
         for (sql, name) in [
             ("MAP(VARCHAR, INTEGER)", "MAP(VARCHAR, INTEGER)"),
             ("map(date, DECIMAL(10, 2))[]", "MAP(DATE, DECIMAL(10,2))[]"),
-            ("MAP(INT, MAP(INT, STRUCT(a INT)))", "MAP(INTEGER, MAP(INTEGER, STRUCT(\"a\" INTEGER)))"),
+            (
+                "MAP(INT, MAP(INT, STRUCT(a INT)))",
+                "MAP(INTEGER, MAP(INTEGER, STRUCT(\"a\" INTEGER)))",
+            ),
             ("STRUCT(m MAP(VARCHAR, BIGINT[]))", "STRUCT(\"m\" MAP(VARCHAR, BIGINT[]))"),
             ("INTEGER", "INTEGER"),
         ] {

@@ -1,6 +1,6 @@
 //! `map(keys, values)` and `MAP {key: value}`: maps of two lists, row by row. `map_concat(m, n)`:
-//! the entries of all, of those with the same key the last one's value. `map_from_entries(list)`: of
-//! a list of structs of a key and a value.
+//! the entries of all, of those with the same key the last one's value. `map_from_entries(list)`:
+//! of a list of structs of a key and a value.
 //!
 //! The query engine's own takes NULL for a key, looks at the lengths of all lists together, and
 //! lays values along the keys of other rows where they differ.

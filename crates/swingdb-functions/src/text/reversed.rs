@@ -1,5 +1,5 @@
-//! `reverse(text)`: the characters that a reader sees, from the last to the first. Letters keep their
-//! accents, and flags and families their parts.
+//! `reverse(text)`: the characters that a reader sees, from the last to the first. Letters keep
+//! their accents, and flags and families their parts.
 
 use std::sync::Arc;
 

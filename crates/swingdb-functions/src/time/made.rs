@@ -20,10 +20,8 @@ const FUNCTIONS: [(&str, &str, usize); 2] =
     [("timestamp_of_parts", "make_timestamp", 6), ("time_of_parts", "make_time", 3)];
 
 /// Timestamps of whole numbers, since 1970.
-const COUNTED: [(&str, TimeUnit); 2] = [
-    ("timestamp_of_micros", TimeUnit::Microsecond),
-    ("timestamp_of_nanos", TimeUnit::Nanosecond),
-];
+const COUNTED: [(&str, TimeUnit); 2] =
+    [("timestamp_of_micros", TimeUnit::Microsecond), ("timestamp_of_nanos", TimeUnit::Nanosecond)];
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {

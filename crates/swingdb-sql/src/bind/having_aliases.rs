@@ -32,11 +32,8 @@ impl VisitorMut for Selects<'_> {
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if let Some(mut having) = select.having.take() {
-            let mut names = Names {
-                meant: meant(select),
-                is_aggregate: self.is_aggregate,
-                inside: 0,
-            };
+            let mut names =
+                Names { meant: meant(select), is_aggregate: self.is_aggregate, inside: 0 };
             let _ = walk_mut(&mut having, &mut names);
             select.having = Some(having);
         }

@@ -1,4 +1,5 @@
-//! `SELECT -a AS a, unnest(l) FROM t`: a computed value under the name of a column, beside `unnest`.
+//! `SELECT -a AS a, unnest(l) FROM t`: a computed value under the name of a column, beside
+//! `unnest`.
 //!
 //! The engine computes such values below the lists that are unnested, beside the columns, where one
 //! name would be two. So the query becomes `SELECT v AS a, "unnest(l)" FROM (SELECT -a AS v,

@@ -9,8 +9,8 @@
 //! of days. The engine computes that, but takes it for a
 //! duration where it estimates how many rows a condition on it lets through, and fails.
 //!
-//! The difference of two timestamps, and a `timedelta` of a program, are durations, which the engine
-//! adds to timestamps only, on their right. A NULL without a type it takes for a date.
+//! The difference of two timestamps, and a `timedelta` of a program, are durations, which the
+//! engine adds to timestamps only, on their right. A NULL without a type it takes for a date.
 
 use std::sync::Arc;
 
