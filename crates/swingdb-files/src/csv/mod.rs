@@ -88,6 +88,7 @@ impl CsvScan {
         let record_bytes = sample.record_bytes(&sniffed);
         let (layout, target_columns) = match target {
             Some(target) => layout_for_target(first, &sniffed, options, target)?,
+            None if sample.text.is_empty() => (layout_of_nothing(options), None),
             None => (layout_alone(first, &sniffed, options)?, None),
         };
         let (block_bytes, lenient) = (options.block_bytes, options.ignore_errors);
@@ -509,19 +510,27 @@ fn hints(options: &ImportOptions, target: Option<&Target<'_>>) -> Hints {
     }
 }
 
+/// The layout of an empty file: the columns that the caller names.
+fn layout_of_nothing(options: &ImportOptions) -> Layout {
+    let column = |(name, of): &(String, DataType)| Field::new(name, of.clone(), true);
+    let fields: Vec<Field> = options.types.iter().map(column).collect();
+    Layout {
+        sources: (0..fields.len()).map(Some).collect(),
+        file_columns: fields.iter().map(|field| field.name().clone()).collect(),
+        guessed: vec![false; fields.len()],
+        schema: Arc::new(Schema::new(fields)),
+    }
+}
+
 /// The layout when there is no table yet: all columns, with the sniffed types or the caller's.
 fn layout_alone(file: &InputFile, sniffed: &Sniffed, options: &ImportOptions) -> Result<Layout> {
     let mut names = names(file, sniffed, options)?;
     // Types for all columns of a file without header name them.
     let unnamed = !sniffed.dialect.header && options.names.is_empty();
-    let is_empty = names.is_empty();
-    if unnamed && options.types.len() == names.len() || is_empty {
+    if unnamed && options.types.len() == names.len() {
         names = options.types.iter().map(|(name, _)| name.clone()).collect();
     }
     let mut types = sniffed.types.clone();
-    if is_empty {
-        types = vec![DataType::Utf8View; names.len()];
-    }
     let mut guessed = vec![true; types.len()];
     check_count(file, "types", options.types_in_order.len(), types.len())?;
     for (at, data_type) in options.types_in_order.iter().enumerate() {

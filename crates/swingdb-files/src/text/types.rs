@@ -76,6 +76,10 @@ impl Dialect for Types {
         DuckDbDialect {}.is_identifier_part(ch)
     }
 
+    fn supports_array_typedef_with_brackets(&self) -> bool {
+        true
+    }
+
     fn supports_map_literal_with_angle_brackets(&self) -> bool {
         true
     }

@@ -624,7 +624,7 @@ fn own_names(body: &SetExpr, columns_of: &ColumnsOf<'_>) -> Option<BTreeSet<Stri
                     names.extend(columns_of(relation)?.iter().map(|name| name.to_lowercase()));
                 }
             }
-            let aliases = select.projection.iter().filter_map(name_of).filter(|(_, is)| *is);
+            let aliases = select.projection.iter().filter_map(name_of);
             names.extend(aliases.map(|(name, _)| name.value.to_lowercase()));
         }
         SetExpr::SetOperation { left, right, .. } => {

@@ -5,7 +5,6 @@
 //! | `concat(a, b)` | lists | one list; the engine joins their texts |
 //! | `concat_ws(',', a, b)` | lists among others | of the elements of the lists |
 //! | `array_to_string(l, ',')` | times, fractions, bytes ... | of the texts that casts make |
-//! | `list_contains(l, x)` ... | UBIGINT beside numbers with a sign | of a type that has both |
 //! | `trim(x)`, `ltrim(x)` ... | texts | with the blanks that are cut off |
 //! | `round(x, n)`, `trunc(x, n)` | floating point | `rounded`, `truncated`, for any `n` |
 //! | `trunc(x)`, `trunc(x, n)` | whole numbers, decimals | [`cut`], and not as a DOUBLE |
@@ -43,55 +42,6 @@ const OF_DOUBLES: &[&str] = &[
     "tan", "tanh",
 ];
 
-/// The places of the list and of the elements among the arguments of a function that looks for
-/// elements in a list, or puts them there.
-fn elements_of(function: &str) -> Option<(usize, &'static [usize])> {
-    match function {
-        "array_has" | "array_position" | "array_positions" | "array_append" => Some((0, &[1])),
-        "array_remove" | "array_remove_all" | "array_remove_n" => Some((0, &[1])),
-        "array_replace" | "array_replace_all" | "array_replace_n" => Some((0, &[1, 2])),
-        "array_prepend" => Some((1, &[0])),
-        "array_resize" => Some((0, &[2])),
-        _ => None,
-    }
-}
-
-/// The type for whole numbers of all 64 bits, with and without a sign.
-const OF_ALL_WHOLE: DataType = DataType::Decimal128(20, 0);
-
-/// The arguments of such a function, where the engine finds no common type: of UBIGINT beside
-/// numbers with a sign. `Err` are those that it has one for.
-fn with_common_type(
-    name: &str,
-    mut args: Vec<Expr>,
-    types: &[DataType],
-) -> std::result::Result<Vec<Expr>, Vec<Expr>> {
-    let Some((list, elements)) = elements_of(name) else { return Err(args) };
-    let Some(DataType::List(item)) = types.get(list) else { return Err(args) };
-    let item = item.data_type();
-    let differs = |given: &DataType| match (item, given) {
-        (DataType::UInt64, other) => other.is_signed_integer(),
-        (other, DataType::UInt64) => other.is_signed_integer(),
-        _ => false,
-    };
-    if !elements.iter().any(|at| types.get(*at).is_some_and(differs)) {
-        return Err(args);
-    }
-    // What fills a list up becomes as its elements are.
-    let common = if name == "array_resize" { item.clone() } else { OF_ALL_WHOLE };
-    for (at, arg) in args.iter_mut().enumerate() {
-        let to = match at {
-            at if at == list => DataType::new_list(common.clone(), true),
-            at if elements.contains(&at) => common.clone(),
-            _ => continue,
-        };
-        if types[at] != to {
-            *arg = cast(std::mem::take(arg), to);
-        }
-    }
-    Ok(args)
-}
-
 /// Functions that cut blanks off, where nothing says what else.
 const TRIMS: [&str; 3] = ["btrim", "ltrim", "rtrim"];
 
@@ -120,7 +70,6 @@ pub(crate) fn is_concerned(expr: &Expr) -> bool {
         Expr::ScalarFunction(call) => match call.name() {
             "concat" | "concat_ws" | "array_to_string" | "array_sort" => true,
             name if TRIMS.contains(&name) => call.args.len() == 1,
-            name if elements_of(name).is_some() => true,
             "array_element" | "array_slice" => true,
             "round" => call.args.len() == 2,
             "ceil" | "floor" | "trunc" => true,
@@ -181,13 +130,9 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let Expr::ScalarFunction(call) = expr else { return Transformed::no(expr) };
     let types = call.args.iter().map(|arg| arg.get_type(schema).unwrap_or(DataType::Null));
     let types = types.collect::<Vec<_>>();
-    let ScalarFunction { func, args } = match of_parts(call, &types) {
+    let ScalarFunction { func, mut args } = match of_parts(call, &types) {
         Ok(changed) => return Transformed::yes(changed),
         Err(call) => call,
-    };
-    let mut args = match with_common_type(func.name(), args, &types) {
-        Ok(args) => return Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })),
-        Err(args) => args,
     };
     match func.name() {
         "array_to_string" if is_written_otherwise(&types[0]) => {

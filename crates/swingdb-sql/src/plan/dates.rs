@@ -30,7 +30,6 @@ pub(crate) fn is_concerned(expr: &Expr) -> bool {
 /// The sum with midnight of the date in its place.
 pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let Expr::BinaryExpr(mut sum) = expr else { return Transformed::no(expr) };
-    let settled = settle_durations(&mut sum, schema);
     let is_date = |e: &Expr| matches!(e.get_type(schema), Ok(DataType::Date32 | DataType::Date64));
     let (left, right) = (is_date(&sum.left), is_date(&sum.right));
     if let Some(sum) = with_time(&sum, (left, right), schema) {
@@ -51,29 +50,25 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         (true, false) if has_hours(&sum.right, schema) => &mut sum.left,
         (false, true) if sum.op == Operator::Plus && has_hours(&sum.left, schema) => &mut sum.right,
-        _ => return Transformed::new_transformed(Expr::BinaryExpr(sum), settled),
+        _ => return Transformed::no(Expr::BinaryExpr(sum)),
     };
     **date = cast(std::mem::take(date.as_mut()), INSTANT);
     Transformed::yes(Expr::BinaryExpr(sum))
 }
 
-/// Makes intervals of durations, and of NULL, where the engine knows no sum with these; whether
-/// there were such.
-fn settle_durations(sum: &mut BinaryExpr, schema: &DFSchema) -> bool {
+/// Makes intervals of durations, and of NULL, before a sum is planned that the engine does not know
+/// with these.
+pub(crate) fn settle_durations(left: &mut Expr, right: &mut Expr, adds: bool, schema: &DFSchema) {
     use DataType::{Date32, Date64, Duration, Interval, Null, Time32, Time64, Timestamp};
-    let types = [sum.left.get_type(schema), sum.right.get_type(schema)];
-    let [Ok(left), Ok(right)] = types else { return false };
-    let side = match (&left, sum.op, &right) {
-        (Date32 | Date64 | Time32(_) | Time64(_), _, Duration(_)) => &mut sum.right,
-        (Duration(_), Operator::Plus, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..)) => {
-            &mut sum.left
-        }
-        (Date32 | Date64 | Timestamp(..), Operator::Plus, Null) => &mut sum.right,
-        (Null, Operator::Plus, Date32 | Date64 | Timestamp(..)) => &mut sum.left,
-        _ => return false,
+    let (Ok(one), Ok(other)) = (left.get_type(schema), right.get_type(schema)) else { return };
+    let side = match (&one, &other) {
+        (Date32 | Date64 | Time32(_) | Time64(_), Duration(_)) => right,
+        (Duration(_), Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..)) if adds => left,
+        (Date32 | Date64 | Timestamp(..), Null) if adds => right,
+        (Null, Date32 | Date64 | Timestamp(..)) if adds => left,
+        _ => return,
     };
-    **side = cast(std::mem::take(side.as_mut()), Interval(IntervalUnit::MonthDayNano));
-    true
+    *side = cast(std::mem::take(side), Interval(IntervalUnit::MonthDayNano));
 }
 
 /// A date and a whole number of days.

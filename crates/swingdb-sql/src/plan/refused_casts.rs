@@ -23,6 +23,9 @@ use swingdb_functions::json::marks;
 use swingdb_functions::json::to_json::{as_json, unmarked};
 use swingdb_functions::text::uuids::as_uuid_or_null;
 
+use crate::plan::uuid_places;
+use crate::plan::uuid_places::UUID;
+
 /// Whether this is a cast, or has a pattern.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
     matches!(expr, Expr::Cast(_) | Expr::TryCast(_) | Expr::Like(_)) || call(expr).is_some()
@@ -55,7 +58,9 @@ fn as_cast(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let marks = |field: &Field| (uuid::is_marked(field), marks::is_marked(field));
     let is_plain = marks(&from) == (false, false);
     let value = if is_plain { value.clone() } else { unmarked(value.clone()) };
+    let is_uuid = !is_named && uuid_places::places(to, schema).as_deref() == Some(UUID);
     Transformed::yes(match marks(&wanted) {
+        _ if is_uuid => as_uuid_or_null(value, safe),
         (true, _) => as_uuid_or_null(value, safe),
         (_, true) => as_json(value, safe),
         _ if from_type == to_type => value,
