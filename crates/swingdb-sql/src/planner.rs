@@ -1,6 +1,7 @@
 //! From a syntax tree to the query engine's logical plan: [`Planner`] takes a statement through
 //! [`bind`](super::bind) and [`plan`](super::plan), with names resolved against one [`Catalogs`].
 
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -328,9 +329,9 @@ fn drawing_anew(
     view: &swingdb_store::View,
     known: Arc<dyn TableProvider>,
 ) -> Result<Arc<dyn TableProvider>> {
-    match known.get_logical_plan() {
+    match known.get_logical_plan().map(Cow::into_owned) {
         Some(plan) if materialized_parts::is_volatile(&plan)? => {
-            let plan = materialized_parts::anew(plan.into_owned())?;
+            let plan = materialized_parts::anew(plan)?;
             Ok(Arc::new(ViewTable::new(plan, Some(view.sql.clone()))))
         }
         _ => Ok(known),
