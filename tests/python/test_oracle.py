@@ -470,6 +470,15 @@ def test_functions_of_both(seed):
     assert seen["same"] >= 170, seen
 
 
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_more_rows_than_a_batch_has(seed):
+    """As `random_many_rows.py` from other seeds."""
+    from random_many_rows import ManyRows
+
+    seen = differences.compare(ManyRows, [seed], 12)
+    assert seen["same"] >= 8, seen
+
+
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_what_a_session_has_kept(seed):
     """As `random_state.py` from other seeds."""

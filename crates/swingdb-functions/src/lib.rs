@@ -34,7 +34,8 @@ use aggregates::{
 use json::{paths, to_json};
 use nested::{chosen, fields, lambdas, lists, map, map_values, structs};
 use text::{
-    accents, blobs, captures, enums, format, like_pattern, regexp_replace, reports, texts, uuids,
+    accents, blobs, captures, enums, format, like_pattern, regexp_replace, reports, reversed,
+    texts, uuids,
 };
 use time::{
     age, buckets, extracted, made, series, spans, strftime, strptime, to_char, truncation, zones,
@@ -48,7 +49,7 @@ pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarU
     let of_json = of_json.chain(json::rows::functions()).chain(json::edits::functions());
     let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
     let of_texts = of_texts.chain([regexp_replace::function(), accents::function()]);
-    let of_texts = of_texts.chain(captures::functions());
+    let of_texts = of_texts.chain(captures::functions()).chain([reversed::function()]);
     let of_lists = lists::functions(aggregates).chain(chosen::functions());
     let others = structs::functions()
         .chain(fields::functions())

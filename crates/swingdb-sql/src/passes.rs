@@ -28,9 +28,9 @@ use crate::bind::functions::template::Known;
 use crate::bind::functions::{clauses, null_treatment, once, ordered_windows};
 use crate::bind::lookahead::Lookahead;
 use crate::bind::{
-    array_queries, by_name, columns, frame_bounds, functions, identifiers, joined_names, macros,
-    method_calls, named_queries, pivots, positional, row_structs, rowids, scopes, sequences,
-    shadowed, struct_stars, types, using_joins,
+    array_queries, by_name, columns, frame_bounds, functions, having_aliases, identifiers,
+    joined_names, macros, method_calls, named_queries, pivots, positional, row_structs, rowids,
+    scopes, sequences, shadowed, struct_stars, types, using_joins,
 };
 use crate::desugar;
 use crate::desugar::{
@@ -319,6 +319,15 @@ pub(crate) const BINDING: &[BindPass] = &[
             };
             let aggregates = |name: &str| planner.is_aggregate(name);
             functions::rewrite(statement, Known { any: &any, aggregates: &aggregates })
+        },
+    },
+    BindPass {
+        file: "bind/having_aliases",
+        why: "Names in HAVING become what they stand for, outside of aggregates, whose names are \
+              the engine's by now.",
+        run: |planner, statement| {
+            having_aliases::expand(planner, statement);
+            Ok(())
         },
     },
     BindPass {

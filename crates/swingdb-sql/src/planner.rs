@@ -1,6 +1,7 @@
 //! From a syntax tree to the query engine's logical plan: [`Planner`] takes a statement through
 //! [`bind`](super::bind) and [`plan`](super::plan), with names resolved against one [`Catalogs`].
 
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -50,7 +51,7 @@ use crate::desugar::same_names;
 use crate::options::limits::Limits;
 use crate::passes;
 use crate::plan::sound_relations::SoundRelations;
-use crate::plan::{point_series, size, withs};
+use crate::plan::{materialized_parts, point_series, size, withs};
 use crate::scan::table::SwingTable;
 use crate::text::parameters::Params;
 use crate::text::{depth, parser, refused, relation_statements};
@@ -249,8 +250,9 @@ impl<'a> Planner<'a> {
         source: &Source,
     ) -> Result<Arc<dyn TableProvider>> {
         let key = (source.name.clone(), Arc::as_ptr(&view).addr());
-        if let Some(known) = self.views.lock().get(&key) {
-            return Ok(Arc::clone(&known.provider));
+        let known = self.views.lock().get(&key).map(|known| Arc::clone(&known.provider));
+        if let Some(known) = known {
+            return drawing_anew(&view, known);
         }
         let provider = self.view_table(&view, source)?;
         let planned = PlannedView { provider: Arc::clone(&provider), view };
@@ -319,6 +321,20 @@ impl<'a> Planner<'a> {
             let known = known.map(|n| format!("{INFORMATION_SCHEMA}.{n}"));
             Error::not_found(swingdb_common::error::ObjectKind::Table, name, known)
         })
+    }
+}
+
+/// A planned view for one more reference to it, which draws numbers of its own.
+fn drawing_anew(
+    view: &swingdb_store::View,
+    known: Arc<dyn TableProvider>,
+) -> Result<Arc<dyn TableProvider>> {
+    match known.get_logical_plan().map(Cow::into_owned) {
+        Some(plan) if materialized_parts::is_volatile(&plan)? => {
+            let plan = materialized_parts::anew(plan)?;
+            Ok(Arc::new(ViewTable::new(plan, Some(view.sql.clone()))))
+        }
+        _ => Ok(known),
     }
 }
 

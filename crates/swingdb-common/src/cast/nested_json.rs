@@ -14,6 +14,7 @@ use crate::cast::parts::{Part, Wrong, is_nested};
 use crate::json;
 
 pub(super) const NULL: &str = "null";
+const NO_OBJECT: Wrong = "JSON of a STRUCT is an object";
 
 /// The elements of an array as parts that become values of a type.
 pub(super) fn elements(text: &str, item: &DataType) -> Result<Vec<Part>, Wrong> {
@@ -22,10 +23,14 @@ pub(super) fn elements(text: &str, item: &DataType) -> Result<Vec<Part>, Wrong> 
 }
 
 /// The members of an object in the order of the fields. Others, and those that are there twice, are
-/// wrong, unless what does not fit is `safe` to be left out.
+/// wrong, unless what does not fit is `safe` to be left out. Then JSON that is no object has none
+/// of the members.
 pub(super) fn members(text: &str, fields: &Fields, safe: bool) -> Result<Vec<Part>, Wrong> {
-    let text = sound(text, '{', "JSON of a STRUCT is an object")?;
     let (mut values, mut found) = (vec![None; fields.len()], vec![false; fields.len()]);
+    let text = match sound(text, '{', NO_OBJECT) {
+        Err(NO_OBJECT) if safe => return Ok(values),
+        text => text?,
+    };
     for (key, value) in json::members(text) {
         match fields.iter().position(|field| json::is_key(key, field.name())) {
             Some(place) if !found[place] => {
@@ -107,7 +112,11 @@ mod tests {
         for wrong in [r#"{"B": 1}"#, r#"{"a": 1, "a": 2}"#] {
             assert!(of(wrong, false).is_err() && of(wrong, true).is_ok(), "{wrong}");
         }
-        for wrong in ["[1]", "{", "1", ""] {
+        for wrong in ["[1]", "1", "\"a\""] {
+            assert_eq!(of(wrong, true).as_deref(), Ok("-|-"), "{wrong}");
+            assert!(of(wrong, false).is_err(), "{wrong}");
+        }
+        for wrong in ["{", "[1", ""] {
             assert!(of(wrong, true).is_err(), "{wrong}");
         }
         let key = r#"{"a\"b": null}"#;

@@ -14,7 +14,7 @@ pub(crate) mod write;
 use std::io::Read;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel;
@@ -88,6 +88,7 @@ impl CsvScan {
         let record_bytes = sample.record_bytes(&sniffed);
         let (layout, target_columns) = match target {
             Some(target) => layout_for_target(first, &sniffed, options, target)?,
+            None if sample.text.is_empty() => (layout_of_nothing(options), None),
             None => (layout_alone(first, &sniffed, options)?, None),
         };
         let (block_bytes, lenient) = (options.block_bytes, options.ignore_errors);
@@ -506,6 +507,18 @@ fn hints(options: &ImportOptions, target: Option<&Target<'_>>) -> Hints {
         pad: options.null_padding,
         expected_names: expected,
         all_text: options.all_text,
+    }
+}
+
+/// The layout of an empty file: the columns that the caller names.
+fn layout_of_nothing(options: &ImportOptions) -> Layout {
+    let column = |(name, of): &(String, DataType)| Field::new(name, of.clone(), true);
+    let fields: Vec<Field> = options.types.iter().map(column).collect();
+    Layout {
+        sources: (0..fields.len()).map(Some).collect(),
+        file_columns: fields.iter().map(|field| field.name().clone()).collect(),
+        guessed: vec![false; fields.len()],
+        schema: Arc::new(Schema::new(fields)),
     }
 }
 

@@ -577,7 +577,7 @@ fn timestamp_type<'a>(
     dates: DateStyle,
 ) -> Option<DataType> {
     let (mut with_offset, mut without, mut fine) = (false, false, false);
-    let known = values.all(|text| match values::date_time(text, dates) {
+    let known = values.all(|text| match values::timestamp(text, dates) {
         None => false,
         Some(at) => {
             with_offset |= at.offset_s.is_some();

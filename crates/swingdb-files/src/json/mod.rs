@@ -388,10 +388,15 @@ fn given_types(
     for (name, data_type) in &options.types {
         let same = |field: &Field| field.name() == name;
         let similar = |field: &Field| field.name().eq_ignore_ascii_case(name);
-        let at = fields.iter().position(same).or_else(|| fields.iter().position(similar));
+        // A key may have blanks around it, which the name of a column has only if it is given.
+        let key = keys.iter().position(|key| key == name);
+        let at = key.or_else(|| fields.iter().position(same));
+        let at = at.or_else(|| fields.iter().position(similar));
         match at {
             Some(at) => {
-                fields[at] = Field::new(fields[at].name(), data_type.clone(), true);
+                let is_trimmed = key.is_some() && fields[at].name() == name.trim();
+                let name = if is_trimmed { name } else { fields[at].name() };
+                fields[at] = Field::new(name, data_type.clone(), true);
                 kinds[at] = Kind::Given;
             }
             None if is_empty => {

@@ -11,6 +11,7 @@ use arrow::json::writer::{
 };
 use swingdb_common::error::Result;
 use swingdb_common::time::intervals::interval_texts;
+use swingdb_functions::json::to_json::map_encoder;
 
 /// A writer of rows whose values are written as `to_json` writes them.
 pub fn builder() -> WriterBuilder {
@@ -46,7 +47,8 @@ pub(crate) fn elements(batches: &[RecordBatch], first: bool, out: &mut Vec<u8>) 
 }
 
 /// Writes as `to_json` does what the writer's own encoder writes otherwise: NaN and infinities,
-/// which are no numbers in JSON, as strings, and intervals as a cast to text does.
+/// which are no numbers in JSON, as strings, intervals as a cast to text does, and maps with keys
+/// that are no texts.
 #[derive(Debug)]
 struct Special;
 
@@ -55,7 +57,7 @@ impl EncoderFactory for Special {
         &self,
         _field: &'a FieldRef,
         array: &'a dyn Array,
-        _options: &'a EncoderOptions,
+        options: &'a EncoderOptions,
     ) -> std::result::Result<Option<NullableEncoder<'a>>, ArrowError> {
         let encoder: Option<Box<dyn Encoder + 'a>> = match array.data_type() {
             DataType::Float32 => odd(array.as_primitive::<Float32Type>()),
@@ -63,7 +65,7 @@ impl EncoderFactory for Special {
             DataType::Interval(_) | DataType::Duration(_) => {
                 interval_texts(array).map(|texts| Box::new(Spans(texts)) as _)
             }
-            _ => None,
+            _ => return map_encoder(array, options),
         };
         Ok(encoder.map(|encoder| NullableEncoder::new(encoder, array.nulls().cloned())))
     }

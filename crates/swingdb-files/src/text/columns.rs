@@ -491,7 +491,7 @@ fn append_blob(
 /// A point in time in units of a column; what names no offset is told by the clock of its `zone`.
 #[inline]
 fn instant(text: &[u8], unit: TimeUnit, zone: Option<Zone>, reading: Reading) -> Option<i64> {
-    let at = values::date_time(text, reading.dates)?;
+    let at = values::timestamp(text, reading.dates)?;
     let fits = match (zone.is_some(), reading.guessed) {
         (zoned, true) => zoned == at.offset_s.is_some(),
         (true, false) => true,

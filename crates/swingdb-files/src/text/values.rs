@@ -467,6 +467,18 @@ pub(crate) fn date_time(text: &[u8], style: DateStyle) -> Option<DateTime> {
     plain_date_time(text, style).or_else(|| before_christ(text))
 }
 
+/// A timestamp whose date is in a style, or as a cast to text writes it: an export with a format of
+/// dates alone leaves timestamps as they are. No date of ten digits is both.
+#[inline]
+pub(crate) fn timestamp(text: &[u8], style: DateStyle) -> Option<DateTime> {
+    let found = date_time(text, style);
+    if found.is_some() || style == DateStyle::Iso {
+        return found;
+    }
+    // A date alone is in the style that the others are in.
+    date_time(text, DateStyle::Iso).filter(|_| trim(text).iter().any(|b| matches!(b, b' ' | b'T')))
+}
+
 #[inline]
 fn plain_date_time(text: &[u8], style: DateStyle) -> Option<DateTime> {
     // The date has at least six characters; the separator comes after it.

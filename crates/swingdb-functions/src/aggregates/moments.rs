@@ -1,5 +1,5 @@
 //! Aggregates of numbers beyond mean and variance: `skewness`, `kurtosis`, `kurtosis_pop`,
-//! `product` and `mad`, the median of the distances from the median.
+//! `product` and `mad`, the median of the distances from the median, also of dates and times.
 //!
 //! Moments are kept around the mean and joined by the formulas of P. Pébay, *Formulas for robust,
 //! one-pass parallel computation of covariances and arbitrary-order statistical moments* (2008).
@@ -7,15 +7,19 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
-use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Float64Type, IntervalMonthDayNano, IntervalUnit,
+};
 use datafusion::common::utils::SingleRowListArrayBuilder;
-use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
 };
 
 use super::picked::number_between;
+use crate::time::points::{DAY, micros};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -40,7 +44,10 @@ const FUNCTIONS: &[(&str, Kind)] = &[
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = AggregateUDF> {
     FUNCTIONS.iter().map(|(name, kind)| {
-        let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
+        let signature = match kind {
+            Kind::Mad => Signature::user_defined(Volatility::Immutable),
+            _ => Signature::exact(vec![DataType::Float64], Volatility::Immutable),
+        };
         AggregateUDF::new_from_impl(OfNumbers { name, kind: *kind, signature })
     })
 }
@@ -61,17 +68,31 @@ impl AggregateUDFImpl for OfNumbers {
         &self.signature
     }
 
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Float64)
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [given] if is_time(given) => Ok(vec![given.clone()]),
+            [given] if given.is_numeric() || given.is_null() => Ok(vec![DataType::Float64]),
+            _ => plan_err!("{} takes numbers, dates or times", self.name),
+        }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [given] if is_time(given) => Ok(DataType::Interval(IntervalUnit::MonthDayNano)),
+            _ => Ok(DataType::Float64),
+        }
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let work: Box<dyn Accumulator> = match self.kind {
+        let mut work: Box<dyn Accumulator> = match self.kind {
             Kind::Mad => Box::new(Distances::default()),
             kind => Box::new(Moments { kind, all: Moment::default() }),
         };
         if args.is_distinct {
-            return Ok(each_once(work));
+            work = each_once(work);
+        }
+        if args.expr_fields.first().is_some_and(|field| is_time(field.data_type())) {
+            work = Box::new(Times { work });
         }
         Ok(work)
     }
@@ -273,6 +294,49 @@ impl Accumulator for Distances {
 
     fn size(&self) -> usize {
         size_of_val(self) + self.numbers.capacity() * size_of::<f64>()
+    }
+}
+
+fn is_time(given: &DataType) -> bool {
+    use DataType::{Date32, Date64, Time32, Time64, Timestamp};
+    matches!(given, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..))
+}
+
+/// Dates and times as numbers of microseconds, and how far they are apart as an interval of days
+/// and what is less than a day.
+#[derive(Debug)]
+struct Times {
+    work: Box<dyn Accumulator>,
+}
+
+impl Accumulator for Times {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let micros: ArrayRef = Arc::new(micros(&values[0])?);
+        self.work.update_batch(&[cast(&micros, &DataType::Float64)?])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.work.merge_batch(states)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.work.state()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let found = match self.work.evaluate()? {
+            ScalarValue::Float64(found) => found.map(|micros| micros as i64),
+            other => return exec_err!("a distance of times is no {}", other.data_type()),
+        };
+        let interval = found.map(|micros| {
+            let days = i32::try_from(micros / DAY).unwrap_or(i32::MAX);
+            IntervalMonthDayNano::new(0, days, micros % DAY * 1_000)
+        });
+        Ok(ScalarValue::IntervalMonthDayNano(interval))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.work.size()
     }
 }
 

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
+use swingdb_common::cast::normalize::as_text;
 use swingdb_common::error::Error;
 use swingdb_common::time::intervals::interval_texts;
 use swingdb_common::time::texts::{is_moment, moment_texts};
@@ -100,6 +101,14 @@ const FUNCTIONS: &[(&str, Kind)] = &[
 pub const AS_JSON: &str = "as_json";
 /// What `TRY_CAST(x AS JSON)` is written as.
 pub const TRY_AS_JSON: &str = "try_as_json";
+
+/// What `CAST(value AS JSON)` is, or TRY_CAST, where `safe`.
+pub fn as_json(value: Expr, safe: bool) -> Expr {
+    let name = if safe { TRY_AS_JSON } else { AS_JSON };
+    let signature = Signature::any(1, Volatility::Immutable);
+    let function = ToJson { name, kind: Kind::Cast { safe }, signature };
+    ScalarUDF::new_from_impl(function).call(vec![value])
+}
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
@@ -304,13 +313,23 @@ impl EncoderFactory for Special {
                 Some(written) => Box::new(Plain(texts(&written)?)),
                 None => return Ok(None),
             },
-            DataType::Map(..) if !array.as_map().keys().data_type().is_string() => {
-                Box::new(Map::new(array.as_map(), options)?)
-            }
-            _ => return Ok(None),
+            _ => return map_encoder(array, options),
         };
         Ok(Some(NullableEncoder::new(encoder, array.nulls().cloned())))
     }
+}
+
+/// What writes maps whose keys are no texts, which `arrow` refuses: the keys as a cast to VARCHAR
+/// writes them. `None` for all other values.
+pub fn map_encoder<'a>(
+    array: &'a dyn Array,
+    options: &'a EncoderOptions,
+) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+    let Some(map) = array.as_map_opt().filter(|map| !map.keys().data_type().is_string()) else {
+        return Ok(None);
+    };
+    let encoder = Box::new(Map::new(map, options)?);
+    Ok(Some(NullableEncoder::new(encoder, array.nulls().cloned())))
 }
 
 fn texts(array: &dyn Array) -> Result<StringViewArray, ArrowError> {
@@ -385,7 +404,8 @@ impl<'a> Map<'a> {
         };
         let value = value.ok_or_else(|| ArrowError::JsonError("a map has no values".into()))?;
         let values = make_encoder(value, map.values().as_ref(), options)?;
-        Ok(Self { map, keys: texts(map.keys())?, values })
+        let keys = as_text(map.keys()).map_err(|error| ArrowError::ExternalError(error.into()))?;
+        Ok(Self { map, keys: texts(&keys)?, values })
     }
 }
 

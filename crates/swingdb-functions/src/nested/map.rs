@@ -1,5 +1,6 @@
 //! `map(keys, values)` and `MAP {key: value}`: maps of two lists, row by row. `map_concat(m, n)`:
-//! the entries of all, of those with the same key the last one's value.
+//! the entries of all, of those with the same key the last one's value. `map_from_entries(list)`:
+//! of a list of structs of a key and a value.
 //!
 //! The query engine's own takes NULL for a key, looks at the lengths of all lists together, and
 //! lays values along the keys of other rows where they differ.
@@ -30,7 +31,13 @@ static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
 /// All functions of this module; the first is what `map(keys, values)` stands for.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
     let signature = Signature::variadic_any(Volatility::Immutable);
-    [FUNCTION.as_ref().clone(), ScalarUDF::new_from_impl(Concat { signature })].into_iter()
+    let one = Signature::any(1, Volatility::Immutable);
+    [
+        FUNCTION.as_ref().clone(),
+        ScalarUDF::new_from_impl(Concat { signature }),
+        ScalarUDF::new_from_impl(OfEntries { signature: one }),
+    ]
+    .into_iter()
 }
 
 /// `MAP {key: value, ...}`.
@@ -65,12 +72,7 @@ impl ScalarUDFImpl for OfLists {
             [keys, values] => (element(keys)?, element(values)?),
             _ => return plan_err!("map takes a list of keys and one of values"),
         };
-        // A key is never NULL, so that one without a type is none.
-        let key = if key.is_null() { DataType::Int32 } else { key };
-        let value = if value.is_null() { DataType::Int32 } else { value };
-        let pair = [Field::new("key", key, false), Field::new("value", value, true)];
-        let entries = Field::new("entries", DataType::Struct(Fields::from_iter(pair)), false);
-        Ok(DataType::Map(Arc::new(entries), false))
+        Ok(map_type(key, value))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -110,6 +112,86 @@ impl ScalarUDFImpl for OfLists {
         });
         let [keys, values] = parts;
         crate::args::as_given(&args, of_parts(&keys?, &values?, &lengths, to, false)?)
+    }
+}
+
+/// The type of maps. A key is never NULL, so that one without a type is none.
+fn map_type(key: DataType, value: DataType) -> DataType {
+    let key = if key.is_null() { DataType::Int32 } else { key };
+    let value = if value.is_null() { DataType::Int32 } else { value };
+    let pair = [Field::new("key", key, false), Field::new("value", value, true)];
+    let entries = Field::new("entries", DataType::Struct(Fields::from_iter(pair)), false);
+    DataType::Map(Arc::new(entries), false)
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfEntries {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OfEntries {
+    fn name(&self) -> &str {
+        "map_from_entries"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let item = match types {
+            [DataType::List(item) | DataType::LargeList(item)]
+            | [DataType::FixedSizeList(item, _)] => item.data_type(),
+            [DataType::Null] => &DataType::Null,
+            _ => return plan_err!("{} takes a list of structs", self.name()),
+        };
+        match item {
+            DataType::Null => Ok(map_type(DataType::Null, DataType::Null)),
+            DataType::Struct(pair) if pair.len() == 2 => {
+                Ok(map_type(pair[0].data_type().clone(), pair[1].data_type().clone()))
+            }
+            other => {
+                let other = sql_name(other);
+                plan_err!("{} takes structs of a key and a value, not {other}", self.name())
+            }
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = crate::args::rows_of(&args);
+        let to = args.return_type();
+        let (DataType::Map(entries, _), [given]) = (to, args.args.as_slice()) else {
+            return plan_err!("{} gives a map", self.name());
+        };
+        let item = Field::new_list_field(entries.data_type().clone(), true);
+        let lists = given.to_array(rows)?;
+        let item = match lists.data_type() {
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
+                if !item.data_type().is_null() =>
+            {
+                Arc::clone(item)
+            }
+            _ => Arc::new(item),
+        };
+        let lists = cast(&lists, &DataType::List(item))?.as_list::<i32>().clone();
+        let (mut places, mut lengths) = (Vec::new(), Vec::with_capacity(rows));
+        for row in 0..rows {
+            let offsets = lists.value_offsets();
+            let of = offsets[row] as u32..offsets[row + 1] as u32;
+            lengths.push(lists.is_valid(row).then_some(of.len()));
+            if lists.is_valid(row) {
+                places.extend(of);
+            }
+        }
+        let pairs = take(lists.values(), &UInt32Array::from(places), None)?;
+        if pairs.null_count() > 0 {
+            return exec_err!("a key of a map is NULL");
+        }
+        let DataType::Struct(pair) = entries.data_type() else { return plan_err!("no entries") };
+        let pairs = pairs.as_struct();
+        let part = |at: usize| cast(pairs.column(at), pair[at].data_type());
+        let found = of_parts(&part(0)?, &part(1)?, &lengths, to, false)?;
+        crate::args::as_given(&args, found)
     }
 }
 

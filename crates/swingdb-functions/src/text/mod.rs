@@ -9,5 +9,6 @@ pub mod like_pattern;
 pub(crate) mod patterns;
 pub mod regexp_replace;
 pub mod reports;
+pub(crate) mod reversed;
 pub mod texts;
 pub mod uuids;

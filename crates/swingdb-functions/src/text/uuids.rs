@@ -39,6 +39,11 @@ pub fn as_uuid(value: Expr) -> Expr {
     FUNCTION.call(vec![value])
 }
 
+/// The same, or NULL, where `safe`, of what is none.
+pub fn as_uuid_or_null(value: Expr, safe: bool) -> Expr {
+    if safe { new(TRY_AS_UUID, true).call(vec![value]) } else { as_uuid(value) }
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct AsUuid {
     name: &'static str,

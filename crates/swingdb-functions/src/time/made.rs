@@ -19,12 +19,54 @@ use super::points::{DAY, SECOND};
 const FUNCTIONS: [(&str, &str, usize); 2] =
     [("timestamp_of_parts", "make_timestamp", 6), ("time_of_parts", "make_time", 3)];
 
+/// Timestamps of whole numbers, since 1970.
+const COUNTED: [(&str, TimeUnit); 2] =
+    [("timestamp_of_micros", TimeUnit::Microsecond), ("timestamp_of_nanos", TimeUnit::Nanosecond)];
+
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
-    FUNCTIONS.iter().map(|(name, shown, parts)| {
+    let of_parts = FUNCTIONS.iter().map(|(name, shown, parts)| {
         let signature = Signature::any(*parts, Volatility::Immutable);
         ScalarUDF::new_from_impl(OfParts { name, shown, parts: *parts, signature })
-    })
+    });
+    of_parts.chain(COUNTED.iter().map(|(name, unit)| {
+        let signature = Signature::exact(vec![DataType::Int64], Volatility::Immutable);
+        ScalarUDF::new_from_impl(OfCount { name, unit: *unit, signature })
+    }))
+}
+
+/// The point in time that lies so many units behind the beginning of 1970.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfCount {
+    name: &'static str,
+    unit: TimeUnit,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OfCount {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Timestamp(self.unit, None))
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [count] = args.args.as_slice() else {
+            return plan_err!("{} takes a whole number", self.name);
+        };
+        let count = count.to_array(crate::args::rows_of(&args))?;
+        crate::args::as_given(&args, cast(&count, args.return_type())?)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

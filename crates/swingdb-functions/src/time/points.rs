@@ -11,7 +11,7 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err}
 use swingdb_common::cast::normalize::prepared;
 
 pub(super) const SECOND: i64 = 1_000_000;
-pub(super) const DAY: i64 = 86_400 * SECOND;
+pub(crate) const DAY: i64 = 86_400 * SECOND;
 
 pub(super) fn is_moment(given: &DataType) -> bool {
     matches!(given, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
@@ -23,7 +23,7 @@ pub(super) fn is_time(given: &DataType) -> bool {
 
 /// Microseconds since 1970, or since midnight, or of a span with months of 30 days. Nanoseconds are
 /// rounded of points in time, and cut off of all others.
-pub(super) fn micros(values: &ArrayRef) -> Result<Int64Array> {
+pub(crate) fn micros(values: &ArrayRef) -> Result<Int64Array> {
     use DataType::{Date32, Date64, Duration, Interval, Null, Time32, Time64, Timestamp};
     match values.data_type() {
         Null => Ok(Int64Array::new_null(values.len())),

@@ -20,6 +20,7 @@
 //! | `FROM query('SELECT 1')` | [`named_queries`]: `FROM (SELECT 1)` |
 //! | `a POSITIONAL JOIN b` | [`positional`]: a FULL JOIN by the numbers of rows |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`using_joins`]: `ON`, `k` from the side that has it |
+//! | `SELECT sum(x) AS x ... HAVING x > 5` | [`having_aliases`]: `HAVING (sum(x)) > 5` |
 //! | `ROWS $1 PRECEDING` | [`frame_bounds`]: `ROWS 2 PRECEDING`, by the value of the parameter |
 //! | `SELECT rowid FROM t` | [`rowids`]: the same of a `t` with one more column |
 //! | `SELECT A ... UNION BY NAME SELECT a` | [`by_name`]: `SELECT a AS "A"` |
@@ -31,6 +32,7 @@ pub(crate) mod columns;
 pub mod frame_bounds;
 pub(crate) mod from_columns;
 pub mod functions;
+pub(crate) mod having_aliases;
 pub(crate) mod hidden;
 pub(crate) mod identifiers;
 pub(crate) mod information_schema;

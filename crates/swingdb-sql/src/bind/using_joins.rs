@@ -293,7 +293,7 @@ impl<'a> Merged<'a> {
             },
         };
         let mut condition = match on {
-            JoinConstraint::On(on) => self.condition(on, &right),
+            JoinConstraint::On(on) => self.condition(on),
             _ => None,
         };
         if !names.is_empty() {
@@ -318,12 +318,14 @@ impl<'a> Merged<'a> {
         self.factors.push(factor);
     }
 
-    /// A condition with values for the names of columns merged before, unless the relation that is
-    /// joined may have such a column itself.
-    fn condition(&self, on: &Expr, right: &Relation<'_>) -> Option<Expr> {
-        right.columns().filter(|_| !self.columns.is_empty())?;
+    /// A condition with values for the names of columns merged before, which win over a column of
+    /// the relation that is joined.
+    fn condition(&self, on: &Expr) -> Option<Expr> {
+        if self.columns.is_empty() {
+            return None;
+        }
         let mut on = on.clone();
-        self.replace_if(&mut on, &|name| right.column(&unquoted(name)).is_none());
+        self.replace(&mut on);
         Some(on)
     }
 
@@ -566,15 +568,9 @@ impl<'a> Merged<'a> {
         })
     }
 
-    /// Puts values for the plain names.
+    /// Puts values for the plain names. In a subquery these are names that it has no column for.
     fn replace<T: VisitMut>(&self, tree: &mut T) {
-        self.replace_if(tree, &|_| true);
-    }
-
-    /// Puts values for the plain names for which it is to be done. In a subquery these are names
-    /// that it has no column for.
-    fn replace_if<T: VisitMut>(&self, tree: &mut T, wanted: &dyn Fn(&Ident) -> bool) {
-        let mut replacer = Replacer { merged: self, wanted, inside: Vec::new() };
+        let mut replacer = Replacer { merged: self, inside: Vec::new() };
         // Never breaks, so the result says nothing.
         let _ = walk_mut(tree, &mut replacer);
     }
@@ -583,7 +579,6 @@ impl<'a> Merged<'a> {
 /// Puts values for plain names.
 struct Replacer<'a> {
     merged: &'a Merged<'a>,
-    wanted: &'a dyn Fn(&Ident) -> bool,
     /// The names that each of the subqueries around has itself; `None` where they are not known.
     inside: Vec<Option<BTreeSet<String>>>,
 }
@@ -604,7 +599,6 @@ impl VisitorMut for Replacer<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Identifier(name) = expr
-            && (self.wanted)(name)
             && let Some(value) = self.merged.value(name)
         {
             let called = name.value.to_lowercase();

@@ -44,6 +44,7 @@
 //! | `ORDER BY 'x'`, `list(x ORDER BY 1)` | [`constants`]: an error; `list(x ORDER BY (1))` |
 //! | `SELECT DISTINCT ON (a) ... ORDER BY b` | [`distinct_on`]: `QUALIFY row_number() ... = 1` |
 //! | `SELECT unnest(l) FROM t ORDER BY id` | [`unnested_order`]: of a query that has `id`, too |
+//! | `SELECT -a AS a, unnest(l) FROM t` | [`unnested_names`]: with another name below |
 //! | `(SELECT x FROM unnest(t.l) u(x))` | [`correlated_lists`]: `FROM (SELECT unnest(t.l) ...)` |
 //! | `(a + 1, b)` | a STRUCT literal; the engine takes it where a column comes first |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
@@ -75,6 +76,7 @@ pub(crate) mod same_names;
 pub(crate) mod sample;
 pub(crate) mod series;
 pub(crate) mod tries;
+pub(crate) mod unnested_names;
 pub(crate) mod unnested_order;
 pub(crate) mod windows;
 
@@ -134,7 +136,8 @@ impl VisitorMut for Rewriter<'_> {
             .and_then(|()| fetch(query))
             .and_then(|()| windows::rewrite(query))
             .and_then(|()| distinct_on::rewrite(query, &stars))
-            .and_then(|()| unnested_order::rewrite(query));
+            .and_then(|()| unnested_order::rewrite(query))
+            .and_then(|()| unnested_names::rewrite(query));
         self.keep(result)
     }
 

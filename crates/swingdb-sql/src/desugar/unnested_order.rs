@@ -88,7 +88,8 @@ fn selected(select: &Select) -> Option<HashSet<String>> {
     unnests.then_some(selected)
 }
 
-fn calls_unnest(expr: &Expr) -> bool {
+/// Whether an expression unnests a list.
+pub(super) fn calls_unnest(expr: &Expr) -> bool {
     /// In how many subqueries it is.
     struct Search(usize);
     impl Visitor for Search {
@@ -113,13 +114,14 @@ fn calls_unnest(expr: &Expr) -> bool {
     expr.visit(&mut Search(0)).is_break()
 }
 
-struct Name {
-    name: String,
+/// A name in an expression.
+pub(super) struct Name {
+    pub(super) name: String,
     qualified: bool,
 }
 
 /// The names of columns in an expression.
-fn names(expr: &Expr) -> Vec<Name> {
+pub(super) fn names(expr: &Expr) -> Vec<Name> {
     struct Search(Vec<Name>);
     impl Visitor for Search {
         type Break = ();

@@ -5,6 +5,7 @@
 //! | `concat(a, b)` | lists | one list; the engine joins their texts |
 //! | `concat_ws(',', a, b)` | lists among others | of the elements of the lists |
 //! | `array_to_string(l, ',')` | times, fractions, bytes ... | of the texts that casts make |
+//! | `trim(x)`, `ltrim(x)` ... | texts | with the blanks that are cut off |
 //! | `round(x, n)`, `trunc(x, n)` | floating point | `rounded`, `truncated`, for any `n` |
 //! | `trunc(x)`, `trunc(x, n)` | whole numbers, decimals | [`cut`], and not as a DOUBLE |
 //! | `ceil(x)`, `floor(x)` | decimals | [`cut`], with room for a digit more |
@@ -41,6 +42,14 @@ const OF_DOUBLES: &[&str] = &[
     "tan", "tanh",
 ];
 
+/// Functions that cut blanks off, where nothing says what else.
+const TRIMS: [&str; 3] = ["btrim", "ltrim", "rtrim"];
+
+/// What is a blank there: Unicode's separators of words (category Zs). Tabs and line breaks are
+/// none.
+const BLANKS: &str = " \u{a0}\u{1680}\u{2000}\u{2001}\u{2002}\u{2003}\u{2004}\u{2005}\u{2006}\
+    \u{2007}\u{2008}\u{2009}\u{200a}\u{202f}\u{205f}\u{3000}";
+
 /// Functions of lists of numbers.
 const OF_NUMBERS: &[&str] = &[
     "array_add",
@@ -60,6 +69,7 @@ pub(crate) fn is_concerned(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) => match call.name() {
             "concat" | "concat_ws" | "array_to_string" | "array_sort" => true,
+            name if TRIMS.contains(&name) => call.args.len() == 1,
             "array_element" | "array_slice" => true,
             "round" => call.args.len() == 2,
             "ceil" | "floor" | "trunc" => true,
@@ -186,6 +196,10 @@ fn of_parts(call: ScalarFunction, types: &[DataType]) -> std::result::Result<Exp
             // NULL adds nothing.
             let lists = args.into_iter().zip(types).filter(|(_, given)| !given.is_null());
             return Ok(concat_lists(lists.map(|(list, _)| list).collect()));
+        }
+        name if TRIMS.contains(&name) => {
+            args.push(lit(BLANKS));
+            return Ok(Expr::ScalarFunction(ScalarFunction { func, args }));
         }
         "concat_ws" if types.len() > 1 && types.iter().skip(1).all(DataType::is_null) => {
             // Of nothing an empty text: the engine would leave out all but the separator.

@@ -8,6 +8,9 @@
 //! nanoseconds of the number, which has room for 292 years. The difference of two dates is a number
 //! of days. The engine computes that, but takes it for a
 //! duration where it estimates how many rows a condition on it lets through, and fails.
+//!
+//! The difference of two timestamps, and a `timedelta` of a program, are durations, which the
+//! engine adds to timestamps only, on their right. A NULL without a type it takes for a date.
 
 use std::sync::Arc;
 
@@ -51,6 +54,21 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     };
     **date = cast(std::mem::take(date.as_mut()), INSTANT);
     Transformed::yes(Expr::BinaryExpr(sum))
+}
+
+/// Makes intervals of durations, and of NULL, before a sum is planned that the engine does not know
+/// with these.
+pub(crate) fn settle_durations(left: &mut Expr, right: &mut Expr, adds: bool, schema: &DFSchema) {
+    use DataType::{Date32, Date64, Duration, Interval, Null, Time32, Time64, Timestamp};
+    let (Ok(one), Ok(other)) = (left.get_type(schema), right.get_type(schema)) else { return };
+    let side = match (&one, &other) {
+        (Date32 | Date64 | Time32(_) | Time64(_), Duration(_)) => right,
+        (Duration(_), Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..)) if adds => left,
+        (Date32 | Date64 | Timestamp(..), Null) if adds => right,
+        (Null, Date32 | Date64 | Timestamp(..)) if adds => left,
+        _ => return,
+    };
+    *side = cast(std::mem::take(side), Interval(IntervalUnit::MonthDayNano));
 }
 
 /// A date and a whole number of days.

@@ -27,14 +27,26 @@ pub(crate) fn is_concerned(expr: &Expr) -> bool {
     }
 }
 
+/// How such names begin.
+const DRAWN: &str = hidden!("drawn ");
+
+/// A name that no other subquery has.
+fn name() -> TableReference {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    TableReference::bare(format!("{DRAWN}{}", NEXT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Another name for a copy of such a subquery; the same for all else.
+pub(crate) fn name_anew(known: TableReference) -> TableReference {
+    if known.table().starts_with(DRAWN) { name() } else { known }
+}
+
 /// The subquery under a name that no other has.
 pub(crate) fn rewrite(expr: Expr) -> Result<Transformed<Expr>> {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
     let Expr::ScalarSubquery(Subquery { subquery, outer_ref_columns, spans }) = expr else {
         return Ok(Transformed::no(expr));
     };
-    let name = format!(hidden!("drawn {}"), NEXT.fetch_add(1, Ordering::Relaxed));
-    let plan = LogicalPlanBuilder::from(subquery).alias(TableReference::bare(name))?.build()?;
+    let plan = LogicalPlanBuilder::from(subquery).alias(name())?.build()?;
     let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns, spans };
     Ok(Transformed::yes(Expr::ScalarSubquery(subquery)))
 }

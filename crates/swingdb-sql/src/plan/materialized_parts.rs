@@ -1,6 +1,6 @@
 //! Which parts of a plan are computed once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -8,10 +8,13 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{DFSchema, Result, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
+use datafusion::logical_expr::{
+    Distinct, Expr, LogicalPlan, LogicalPlanBuilder, SubqueryAlias, TableSource,
+};
 
 use crate::nodes::expressions::{any_node_or_view, any_part};
-use crate::nodes::materialize::{Materialize, PartId};
+use crate::nodes::materialize::{Materialize, PartId, part_of};
+use crate::plan::drawn_subqueries;
 use crate::plan::repeated::{Part, Parts, Sameness};
 use crate::plan::unsteady;
 
@@ -32,6 +35,24 @@ pub(crate) fn of_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = parts.replace(plan, &narrow)?.data;
     // What is above a part that has become narrower.
     plan.transform_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes)).data()
+}
+
+/// A copy of a plan that has nothing in common with it: neither parts that are computed once, nor
+/// what the engine or [`of_names`] would take for such.
+pub(crate) fn anew(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut parts = HashMap::new();
+    let copy = plan.transform_up_with_subqueries(|node| {
+        if let Some((part, input)) = part_of(&node) {
+            let part = *parts.entry(part).or_insert_with(PartId::new);
+            let copy = Materialize { part, input: Arc::clone(input) };
+            return Ok(Transformed::yes(copy.into_plan()));
+        }
+        let LogicalPlan::SubqueryAlias(alias) = node else { return Ok(Transformed::no(node)) };
+        let name = drawn_subqueries::name_anew(alias.alias);
+        let copy = SubqueryAlias::try_new(alias.input, name)?;
+        Ok(Transformed::yes(LogicalPlan::SubqueryAlias(copy)))
+    });
+    copy.data()
 }
 
 /// A plan to be put in several places, which is computed once; `None` for one that reads the rows

@@ -36,7 +36,7 @@ use swingdb_functions::nested::map_values::value_of;
 use swingdb_functions::nested::unified::list_of;
 
 use crate::desugar::expressions::{DISTINCT_FROM, NOT_DISTINCT_FROM};
-use crate::plan::{moments, times};
+use crate::plan::{dates, moments, times};
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAYS_PER_MONTH: f64 = 30.0;
@@ -73,6 +73,12 @@ impl ExprPlanner for Operators {
             let mut expr = expr;
             times::settle(&mut [&mut expr.left, &mut expr.right], schema);
             moments::read_constants(&mut [&mut expr.left, &mut expr.right], schema);
+            return Ok(PlannerResult::Original(expr));
+        }
+        if matches!(expr.op, BinaryOperator::Plus | BinaryOperator::Minus) {
+            let mut expr = expr;
+            let adds = expr.op == BinaryOperator::Plus;
+            dates::settle_durations(&mut expr.left, &mut expr.right, adds, schema);
             return Ok(PlannerResult::Original(expr));
         }
         if let Some(op) = distinctness(&expr.op) {

@@ -4,10 +4,12 @@
 //! CAST is an error before the statement runs, TRY_CAST gives NULL in place of such values. Casts
 //! that the engine or a later rewrite puts into a plan are not concerned: these know what they do.
 //!
-//! `cast_to_type(x, y)` is a cast from here on. The engine makes one of it in its optimizer, where
-//! nothing rounds any more, or asks for the session's time zone.
+//! `cast_to_type(x, y)` and `arrow_cast(x, 'Int64')` are casts from here on. The engine makes casts
+//! of them in its optimizer, where nothing rounds any more, or asks for the session's time zone.
 
-use arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
@@ -16,33 +18,61 @@ use datafusion::logical_expr::{
 };
 use swingdb_common::cast::refused::{erased, erased_type, refused};
 use swingdb_common::types::sql_names::sql_name;
+use swingdb_common::uuid;
+use swingdb_functions::json::marks;
+use swingdb_functions::json::to_json::{as_json, unmarked};
+use swingdb_functions::text::uuids::as_uuid_or_null;
+
+use crate::plan::uuid_places;
+use crate::plan::uuid_places::UUID;
 
 /// Whether this is a cast, or has a pattern.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
     matches!(expr, Expr::Cast(_) | Expr::TryCast(_) | Expr::Like(_)) || call(expr).is_some()
 }
 
-/// A function that casts to the type of another expression: its name, and both.
+/// A function that casts to the type of another expression, or to the one that a text names.
 fn call(expr: &Expr) -> Option<(&str, &Expr, &Expr)> {
+    const CASTS: [&str; 4] = ["cast_to_type", "try_cast_to_type", "arrow_cast", "arrow_try_cast"];
     let Expr::ScalarFunction(call) = expr else { return None };
-    match (call.name(), call.args.as_slice()) {
-        (name @ ("cast_to_type" | "try_cast_to_type"), [value, like]) => Some((name, value, like)),
+    match call.args.as_slice() {
+        [value, to] if CASTS.contains(&call.name()) => Some((call.name(), value, to)),
         _ => None,
     }
 }
 
 /// The cast that such a call stands for.
 fn as_cast(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let Some((name, value, like)) = call(&expr) else { return Transformed::no(expr) };
-    // Where a part has no type yet, the engine will say so.
-    let (Ok(from), Ok(to)) = (value.get_type(schema), like.get_type(schema)) else {
+    let Some((name, value, to)) = call(&expr) else { return Transformed::no(expr) };
+    let safe = name.contains("try");
+    let is_named = name.starts_with("arrow");
+    let wanted = match is_named {
+        true => type_named(to).map(|named| Arc::new(Field::new("", named, true))),
+        false => to.to_field(schema).ok().map(|(_, field)| field),
+    };
+    // Where a part has no type yet, or the name is none, the engine will say so.
+    let (Ok((_, from)), Some(wanted)) = (value.to_field(schema), wanted) else {
         return Transformed::no(expr);
     };
-    Transformed::yes(match (from == to, name) {
-        (true, _) => value.clone(),
-        (false, "cast_to_type") => cast(value.clone(), to),
-        _ => try_cast(value.clone(), to),
+    let (from_type, to_type) = (from.data_type(), wanted.data_type());
+    let marks = |field: &Field| (uuid::is_marked(field), marks::is_marked(field));
+    let is_plain = marks(&from) == (false, false);
+    let value = if is_plain { value.clone() } else { unmarked(value.clone()) };
+    let is_uuid = !is_named && uuid_places::places(to, schema).as_deref() == Some(UUID);
+    Transformed::yes(match marks(&wanted) {
+        _ if is_uuid => as_uuid_or_null(value, safe),
+        (true, _) => as_uuid_or_null(value, safe),
+        (_, true) => as_json(value, safe),
+        _ if from_type == to_type => value,
+        _ if safe => try_cast(value, to_type.clone()),
+        _ => cast(value, to_type.clone()),
     })
+}
+
+/// The Arrow type that a constant text names.
+fn type_named(text: &Expr) -> Option<DataType> {
+    let Expr::Literal(text, _) = text else { return None };
+    text.try_as_str().flatten()?.parse().ok()
 }
 
 /// Refuses a pattern whose last character says that the next one is plain.

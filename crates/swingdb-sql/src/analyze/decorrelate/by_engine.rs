@@ -138,6 +138,7 @@ pub(crate) fn pulls_up(subquery: &Subquery, mut pull: PullUpCorrelatedExpr) -> R
     if plan.exists(holds_back)?
         || splits_groups(plan, is_membership)?
         || forgets_row_of_none(plan, !is_membership)?
+        || plan.exists(ties_by_subquery)?
         || materialized_parts::is_volatile(plan)?
     {
         return Ok(false);
@@ -195,6 +196,15 @@ fn holds_back(node: &LogicalPlan) -> Result<bool> {
         }
         _ => false,
     })
+}
+
+/// Whether a condition that ties it to the rows outside holds a subquery, as `outside.k IN (SELECT
+/// ...)` does. Pulled out it would be that of a join, where the engine plans none.
+fn ties_by_subquery(node: &LogicalPlan) -> Result<bool> {
+    let LogicalPlan::Filter(filter) = node else { return Ok(false) };
+    let mut ties =
+        split_conjunction(&filter.predicate).into_iter().filter(|each| each.contains_outer());
+    Ok(ties.any(|each| each.exists(|part| Ok(subquery_of(part).is_some())).unwrap_or(true)))
 }
 
 /// The sides of a join, left and right, whose conditions mean something else above it.

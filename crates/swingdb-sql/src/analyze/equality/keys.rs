@@ -11,6 +11,7 @@ use datafusion::logical_expr::expr::{BinaryExpr, Cast};
 use datafusion::logical_expr::{Expr, ExprSchemable, SortExpr};
 use swingdb_common::floats::has_floats;
 use swingdb_functions::keys::intervals::{has_intervals, interval_length};
+use swingdb_functions::keys::nested::{has_bytes, key_bytes};
 use swingdb_functions::keys::order::{is_ordered_otherwise, order_bytes};
 use swingdb_functions::keys::same_bits::{is_same_bits, same_bits};
 
@@ -45,14 +46,21 @@ pub(super) fn set_keys(all: &mut [Expr], schema: &DFSchema) -> bool {
 }
 
 /// The arguments of an aggregate with DISTINCT, but for constants, as the fraction of a quantile.
-/// Intervals it may have to show, unless it counts.
+/// Intervals it may have to show, unless it counts: then lists and structs are bytes.
 pub(super) fn set_distinct_keys(function: &str, all: &mut [Expr], schema: &DFSchema) -> bool {
     let shows = |expr: &Expr| function != "count" && is_interval_of(expr, schema);
     let constant = |expr: &Expr| {
         expr.column_refs().is_empty() && !expr.contains_outer() && !expr.is_volatile()
     };
     let keys = all.iter_mut().filter(|expr| !shows(expr) && !constant(expr));
-    keys.fold(false, |changed, expr| set_key(expr, schema) | changed)
+    keys.fold(false, |mut changed, expr| {
+        changed |= set_key(expr, schema);
+        if function == "count" && expr.get_type(schema).is_ok_and(|given| has_bytes(&given)) {
+            *expr = key_bytes(std::mem::take(expr));
+            changed = true;
+        }
+        changed
+    })
 }
 
 pub(super) fn set_sort_keys(all: &mut [SortExpr], schema: &DFSchema) -> bool {

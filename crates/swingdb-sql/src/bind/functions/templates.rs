@@ -71,13 +71,9 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["make_timestamptz"], 6, ZONED),
     (&["make_timestamptz"], 7, "at_time_zone($7, timestamp_of_parts($1, $2, $3, $4, $5, $6))"),
     (&["make_time"], 3, "time_of_parts($1, $2, $3)"),
-    (&["make_timestamp"], 1, "arrow_cast(CAST($1 AS BIGINT), 'Timestamp(Microsecond, None)')"),
-    (
-        &["make_timestamp_ms"],
-        1,
-        "arrow_cast(CAST($1 AS BIGINT) * 1000, 'Timestamp(Microsecond, None)')",
-    ),
-    (&["make_timestamp_ns"], 1, "arrow_cast(CAST($1 AS BIGINT), 'Timestamp(Nanosecond, None)')"),
+    (&["make_timestamp"], 1, "timestamp_of_micros(CAST($1 AS BIGINT))"),
+    (&["make_timestamp_ms"], 1, "timestamp_of_micros(CAST($1 AS BIGINT) * 1000)"),
+    (&["make_timestamp_ns"], 1, "timestamp_of_nanos(CAST($1 AS BIGINT))"),
     (&["timezone"], 1, "zone_offset($1)"),
     (&["timezone"], 2, "at_time_zone($1, $2)"),
     (&["timezone_hour"], 1, ZONE_HOUR),
@@ -329,8 +325,10 @@ const R2: &str = "CASE WHEN regr_syy($1, $2) = 0 AND regr_sxx($1, $2) > 0 \
 /// The digit that begins the third group.
 const UUID_VERSION: &str =
     "CAST(instr('123456789abcdef', substr(lower(CAST($1 AS VARCHAR)), 15, 1)) AS UINTEGER)";
-/// To the next even number away from zero.
-const EVEN: &str = "CASE WHEN $1 < 0 THEN floor(CAST($1 AS DOUBLE) / 2) * 2 \
+/// To the next even number away from zero. Half of the least number is zero.
+const EVEN: &str = "CASE WHEN $1 > 0 AND $1 < 2 THEN CAST(2 AS DOUBLE) \
+     WHEN $1 < 0 AND $1 > -2 THEN CAST(-2 AS DOUBLE) \
+     WHEN $1 < 0 THEN floor(CAST($1 AS DOUBLE) / 2) * 2 \
      ELSE ceil(CAST($1 AS DOUBLE) / 2) * 2 END";
 /// NaN has none, though it compares as the greatest number.
 const SIGN: &str = "CASE WHEN $1 < 0 THEN -1 WHEN $1 > 0 AND $1 <= CAST('Infinity' AS DOUBLE) \

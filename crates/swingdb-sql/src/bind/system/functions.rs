@@ -15,7 +15,7 @@ use crate::desugar::json_transform;
 
 /// Functions that the binder and the planner put into plans, and two of the engine that need scans
 /// of its own.
-pub const INTERNAL: [&str; 37] = [
+pub const INTERNAL: [&str; 39] = [
     "array_agg_in_order",
     "as_enum",
     "as_json",
@@ -47,6 +47,8 @@ pub const INTERNAL: [&str; 37] = [
     "string_agg_in_order",
     "text_bytes",
     "time_of_parts",
+    "timestamp_of_micros",
+    "timestamp_of_nanos",
     "timestamp_of_parts",
     "try_as_enum",
     "try_as_json",

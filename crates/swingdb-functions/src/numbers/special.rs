@@ -1,4 +1,6 @@
-//! The gamma function and its logarithm: `gamma(x)`, `lgamma(x)`.
+//! The gamma function and its logarithm: `gamma(x)`, `lgamma(x)`. And `acosh(x)`, `asinh(x)`, which
+//! the engine computes from a logarithm whose argument has lost digits: near 1, and of large
+//! numbers.
 
 use std::sync::Arc;
 
@@ -12,23 +14,28 @@ use datafusion::logical_expr::{
 
 type OfOne = fn(f64) -> f64;
 
-const FUNCTIONS: [(&str, OfOne); 2] = [("gamma", libm::tgamma), ("lgamma", libm::lgamma)];
+const FUNCTIONS: [(&str, OfOne); 4] = [
+    ("acosh", libm::acosh),
+    ("asinh", libm::asinh),
+    ("gamma", libm::tgamma),
+    ("lgamma", libm::lgamma),
+];
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
     FUNCTIONS.iter().map(|(name, _)| {
         let signature = Signature::any(1, Volatility::Immutable);
-        ScalarUDF::new_from_impl(Gamma { name, signature })
+        ScalarUDF::new_from_impl(OfNumber { name, signature })
     })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Gamma {
+struct OfNumber {
     name: &'static str,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Gamma {
+impl ScalarUDFImpl for OfNumber {
     fn name(&self) -> &str {
         self.name
     }
