@@ -12,7 +12,6 @@ use arrow::datatypes::{
     Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::json::LineDelimitedWriter;
-use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use swingdb_common::cast::blobs::blob_text;
@@ -21,6 +20,7 @@ use swingdb_common::time::intervals::interval_texts;
 use swingdb_common::time::texts::{is_moment, moment_text};
 use swingdb_common::time::zones::Zone;
 
+use crate::json;
 use crate::options::{Delimiter, ExportOptions, ForceQuote, WriteFormat};
 
 /// How CSV is written.
@@ -264,7 +264,7 @@ impl Column {
 fn json_texts(array: &ArrayRef) -> Result<Vec<String>> {
     let batch = RecordBatch::try_from_iter_with_nullable([("v", ArrayRef::clone(array), true)])?;
     let mut writer: LineDelimitedWriter<Vec<u8>> =
-        WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(Vec::new());
+        json::write::builder().build::<_, LineDelimited>(Vec::new());
     writer.write(&batch)?;
     writer.finish()?;
     let text = String::from_utf8_lossy(&writer.into_inner()).into_owned();

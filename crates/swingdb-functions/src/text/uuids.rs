@@ -1,8 +1,9 @@
 //! What `CAST(x AS UUID)` is written as: texts and bytes in [canonical form](crate::uuid). And
-//! `uuidv7()`, a UUID that begins with the time.
+//! `uuid()`, which is random, and `uuidv7()`, which begins with the time.
 
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow::array::StringViewArray;
 use arrow::datatypes::{DataType, FieldRef};
@@ -29,9 +30,11 @@ fn new(name: &'static str, safe: bool) -> ScalarUDF {
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
-    let signature = Signature::nullary(Volatility::Volatile);
-    let timed = ScalarUDF::new_from_impl(Timed { signature });
-    [FUNCTION.clone(), new(TRY_AS_UUID, true), timed].into_iter()
+    let made = [("uuid", random as fn() -> u128), ("uuidv7", timed)].map(|(name, make)| {
+        let signature = Signature::nullary(Volatility::Volatile);
+        ScalarUDF::new_from_impl(Made { name, make, signature })
+    });
+    [FUNCTION.clone(), new(TRY_AS_UUID, true)].into_iter().chain(made)
 }
 
 /// The value as a UUID.
@@ -83,15 +86,31 @@ impl ScalarUDFImpl for AsUuid {
     }
 }
 
-/// `uuidv7()`: milliseconds since 1970, then random bits.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Timed {
+/// A function that makes UUIDs.
+#[derive(Debug)]
+struct Made {
+    name: &'static str,
+    make: fn() -> u128,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Timed {
+impl PartialEq for Made {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Made {}
+
+impl Hash for Made {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Made {
     fn name(&self) -> &str {
-        "uuidv7"
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -107,21 +126,43 @@ impl ScalarUDFImpl for Timed {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let made = (0..args.number_rows).map(|_| Some(timed()));
+        let made = (0..args.number_rows).map(|_| Some(written((self.make)())));
         Ok(ColumnarValue::Array(Arc::new(made.collect::<StringViewArray>())))
     }
 }
 
-/// See RFC 9562, section 5.7.
-fn timed() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = since.as_millis() & 0xffff_ffff_ffff;
+/// Time since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Bits that no other call gets.
+fn bits(now: Duration) -> u128 {
     // A forked child draws what its parent draws: process and time tell them apart.
     let process = u128::from(std::process::id()) << 96;
-    let random = xxh3_128(&(fastrand::u128(..) ^ process ^ since.as_nanos()).to_le_bytes());
-    let version = (7_u128 << 76) | (((random >> 64) & 0xfff) << 64);
-    let variant = (2_u128 << 62) | (random & (u128::MAX >> 66));
-    let digits = format!("{:032x}", (millis << 80) | version | variant);
+    xxh3_128(&(fastrand::u128(..) ^ process ^ now.as_nanos()).to_le_bytes())
+}
+
+/// With the version, and the variant of RFC 9562.
+fn of_version(version: u128, bits: u128) -> u128 {
+    let free = !((0xf << 76) | (0x3 << 62));
+    (bits & free) | (version << 76) | (2 << 62)
+}
+
+/// Random bits; see RFC 9562, section 5.4.
+fn random() -> u128 {
+    of_version(4, bits(now()))
+}
+
+/// Milliseconds since 1970, then random bits; see RFC 9562, section 5.7.
+fn timed() -> u128 {
+    let now = now();
+    let millis = (now.as_millis() & 0xffff_ffff_ffff) << 80;
+    of_version(7, millis | (bits(now) & (u128::MAX >> 48)))
+}
+
+fn written(uuid: u128) -> String {
+    let digits = format!("{uuid:032x}");
     [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]).join("-")
 }
 
@@ -130,9 +171,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uuid_of_the_time_has_its_version_and_variant() {
-        let (one, other) = (timed(), timed());
-        assert!(one != other && one.len() == 36 && one[..8] == other[..8], "{one} {other}");
-        assert!(one.as_bytes()[14] == b'7' && b"89ab".contains(&one.as_bytes()[19]), "{one}");
+    fn uuids_have_their_version_and_variant() {
+        for (make, version) in [(random as fn() -> u128, b'4'), (timed, b'7')] {
+            let (one, other) = (written(make()), written(make()));
+            assert!(one != other && one.len() == 36, "{one} {other}");
+            assert_eq!(one[..8] == other[..8], version == b'7', "{one} {other}");
+            let (one, variants) = (one.as_bytes(), b"89ab");
+            assert!(one[14] == version && variants.contains(&one[19]), "{one:?}");
+        }
     }
 }
