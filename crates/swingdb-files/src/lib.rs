@@ -32,9 +32,9 @@ pub mod write;
 mod write_one;
 
 pub use ipc::check::check_columns;
-pub use json::write::builder as json_builder;
 pub use options::{
     Delimiter, Existing, ExportOptions, ExportReport, FileFormat, ForceQuote, ImportOptions,
     ImportReport, OptionValue, WriteFormat,
 };
+pub use text::json_writer::builder as json_builder;
 pub use text::values::DateStyle;

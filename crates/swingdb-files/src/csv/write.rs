@@ -20,8 +20,8 @@ use swingdb_common::time::intervals::interval_texts;
 use swingdb_common::time::texts::{is_moment, moment_text};
 use swingdb_common::time::zones::Zone;
 
-use crate::json;
 use crate::options::{Delimiter, ExportOptions, ForceQuote, WriteFormat};
+use crate::text::json_writer;
 
 /// How CSV is written.
 #[derive(Clone, Debug)]
@@ -264,7 +264,7 @@ impl Column {
 fn json_texts(array: &ArrayRef) -> Result<Vec<String>> {
     let batch = RecordBatch::try_from_iter_with_nullable([("v", ArrayRef::clone(array), true)])?;
     let mut writer: LineDelimitedWriter<Vec<u8>> =
-        json::write::builder().build::<_, LineDelimited>(Vec::new());
+        json_writer::builder().build::<_, LineDelimited>(Vec::new());
     writer.write(&batch)?;
     writer.finish()?;
     let text = String::from_utf8_lossy(&writer.into_inner()).into_owned();
