@@ -401,6 +401,7 @@ impl Drop for Writer {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
     use futures::TryStreamExt;
