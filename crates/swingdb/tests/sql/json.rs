@@ -207,7 +207,8 @@ fn json_as_nested_values() {
     assert_eq!(f.value(&format!("SELECT max(((s::JSON)::{of}).a) FROM t WHERE s LIKE '{{%'")), "2");
     assert_eq!(
         f.value(&format!("SELECT count(TRY_CAST(s::JSON AS {of})), count(*) FROM t")),
-        "3|5"
+        "4|5",
+        "what is no object is a STRUCT of NULLs, as in DuckDB"
     );
     assert_eq!(f.value("SELECT ('[\"a\\tb\", null]'::JSON)::VARCHAR[]"), "[a\tb, -]");
     for (json, to, expected) in [
