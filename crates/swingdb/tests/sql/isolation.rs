@@ -56,7 +56,7 @@ fn queries_that_come_again_see_the_rows_of_now() {
     f.run("CREATE TABLE t (g INT, n BIGINT); CREATE TABLE u (g INT, n BIGINT)");
     let other = f.database.connect();
     let mut in_transaction = false;
-    for step in 0..150 {
+    for step in 0..50 {
         let (g, n) = (random.u8(..6), random.u8(..100));
         let table = if random.bool() { "t" } else { "u" };
         let change = match random.u8(..9) {
@@ -90,7 +90,7 @@ fn queries_that_come_again_see_the_rows_of_now() {
         for query in QUERIES {
             let query = format!("{query} ORDER BY ALL");
             let fresh = f.rows(&format!("{query} -- {step}"));
-            for _ in 0..4 {
+            for _ in 0..3 {
                 assert_eq!(f.rows(&query), fresh, "{query}, after {change}");
             }
         }

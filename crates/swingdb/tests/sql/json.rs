@@ -228,7 +228,7 @@ fn json_as_nested_values() {
     for (json, to, tried) in [
         ("[\"x\", 1]", "INT[]", "[-, 1]"),
         ("{\"a\": 1, \"c\": 2}", "STRUCT(a INT, b INT)", "{a: 1, b: -}"),
-        ("[1]", "STRUCT(a INT)", "-"),
+        ("[1]", "STRUCT(a INT)", "{a: -}"),
         ("[1]", "INT[2]", "-"),
         ("{\"a\": 1, \"a\": 2}", "MAP(VARCHAR, INT)", "-"),
     ] {
