@@ -88,14 +88,14 @@ mod tests {
         let found = rewritten("SELECT -a AS A, unnest(l) AS x FROM t ORDER BY a LIMIT 2");
         assert_eq!(
             found.unwrap().replace('\u{1}', ""),
-            "SELECT \"value0\" AS A, x AS x FROM (SELECT - a AS \"value0\", unnest(l) AS x \
+            "SELECT \"value0\" AS A, x AS x FROM (SELECT -a AS \"value0\", unnest(l) AS x \
              FROM t) AS \"value\" ORDER BY a LIMIT 2"
         );
         for same in [
             "SELECT a AS b, unnest(l) AS x FROM t",
-            "SELECT - a AS b, unnest(l) AS x FROM t",
-            "SELECT - a AS a FROM t",
-            "SELECT *, - a AS a, unnest(l) AS x FROM t",
+            "SELECT -a AS b, unnest(l) AS x FROM t",
+            "SELECT -a AS a FROM t",
+            "SELECT *, -a AS a, unnest(l) AS x FROM t",
         ] {
             assert_eq!(rewritten(same).unwrap(), same);
         }
