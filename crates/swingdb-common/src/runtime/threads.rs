@@ -185,6 +185,12 @@ where
     Ok(Task(runtime()?.spawn(future)))
 }
 
+/// Runs `work` on this thread; what it starts beside itself runs on the library's threads.
+pub fn within<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _entered = runtime()?.enter();
+    work()
+}
+
 /// Threads of its own for work that may compute for long without a pause. Dropping it does not
 /// wait: the threads end when the work does.
 pub struct OwnThreads(Option<Runtime>);

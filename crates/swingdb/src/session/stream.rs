@@ -208,7 +208,8 @@ impl HereStream {
         token: CancelToken,
     ) -> Result<Self> {
         let schema = plan.schema();
-        let rows = stoppable(&token, || Ok(execute_stream(plan, context)?))?;
+        let start = || Ok(execute_stream(plan, context)?);
+        let rows = stoppable(&token, || threads::within(start))?;
         Ok(Self { schema, rows: Mutex::new(rows), token })
     }
 
@@ -232,7 +233,8 @@ impl Iterator for HereStream {
             token.look_at_clock();
             let next = stoppable(token, || {
                 token.check()?;
-                Ok(token.wait(rows.next()).transpose()?)
+                // A sort that spills reads its files beside.
+                threads::within(|| Ok(token.wait(rows.next()).transpose()?))
             });
             match next {
                 Ok(Some(batch)) if batch.num_rows() == 0 => continue,
