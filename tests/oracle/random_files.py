@@ -271,7 +271,7 @@ class Files:
         own = self.differ(told, self.rows("swing", "t", columns), here)
         if own[1] is not None:
             return own
-        # DuckDB takes a `T` with a fraction behind it for text, and objects with many keys for maps.
+        # DuckDB takes a `T` with a fraction behind it for text, and objects of many keys for maps.
         has_maps = any("MAP" in of for _, of in columns)
         if self.rng.random() < 0.5 and writer == "duck" and not has_maps:
             source = f"read_json('{path}')"
