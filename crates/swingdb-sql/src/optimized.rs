@@ -166,15 +166,19 @@ pub fn is_quick(plan: &LogicalPlan) -> bool {
 
 /// Whether a plan always means the same: all its functions depend on their arguments alone.
 pub fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
-    let varies = |part: &Expr| match part {
-        Expr::ScalarFunction(call) => Some(call.func.signature().volatility),
-        Expr::AggregateFunction(call) => Some(call.func.signature().volatility),
-        Expr::HigherOrderFunction(call) => Some(call.func.signature().volatility),
-        Expr::WindowFunction(call) => Some(call.fun.signature().volatility),
-        _ => None,
+    Ok(!any_node_or_view(plan, &|node| any_part(node, may_change))?)
+}
+
+/// Whether an expression calls a function that may give another value the next time.
+fn may_change(part: &Expr) -> bool {
+    let volatility = match part {
+        Expr::ScalarFunction(call) => call.func.signature().volatility,
+        Expr::AggregateFunction(call) => call.func.signature().volatility,
+        Expr::HigherOrderFunction(call) => call.func.signature().volatility,
+        Expr::WindowFunction(call) => call.fun.signature().volatility,
+        _ => return false,
     };
-    let changes = |part: &Expr| varies(part).is_some_and(|of| of != Volatility::Immutable);
-    Ok(!any_node_or_view(plan, &|node| any_part(node, changes))?)
+    volatility != Volatility::Immutable
 }
 
 fn has_places(expr: &Expr) -> bool {
@@ -210,12 +214,10 @@ fn is_simple(plan: &LogicalPlan) -> bool {
 /// Whether an expression is more than a function of the row, always the same.
 fn depends_on_more(part: &Expr) -> bool {
     match part {
-        Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,
-        Expr::AggregateFunction(call) => call.func.signature().volatility != Volatility::Immutable,
         Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) => true,
         Expr::SetComparison(_) | Expr::OuterReferenceColumn(..) | Expr::WindowFunction(_) => true,
         Expr::HigherOrderFunction(_) => true,
-        _ => false,
+        part => may_change(part),
     }
 }
 

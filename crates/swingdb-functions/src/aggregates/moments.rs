@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 };
 
 use super::picked::number_between;
-use crate::time::points::{DAY, micros};
+use crate::time::points::{DAY, is_moment, is_time, micros};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -70,7 +70,7 @@ impl AggregateUDFImpl for OfNumbers {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
-            [given] if is_time(given) => Ok(vec![given.clone()]),
+            [given] if has_distances(given) => Ok(vec![given.clone()]),
             [given] if given.is_numeric() || given.is_null() => Ok(vec![DataType::Float64]),
             _ => plan_err!("{} takes numbers, dates or times", self.name),
         }
@@ -78,7 +78,7 @@ impl AggregateUDFImpl for OfNumbers {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [given] if is_time(given) => Ok(DataType::Interval(IntervalUnit::MonthDayNano)),
+            [given] if has_distances(given) => Ok(DataType::Interval(IntervalUnit::MonthDayNano)),
             _ => Ok(DataType::Float64),
         }
     }
@@ -91,7 +91,7 @@ impl AggregateUDFImpl for OfNumbers {
         if args.is_distinct {
             work = each_once(work);
         }
-        if args.expr_fields.first().is_some_and(|field| is_time(field.data_type())) {
+        if args.expr_fields.first().is_some_and(|field| has_distances(field.data_type())) {
             work = Box::new(Times { work });
         }
         Ok(work)
@@ -297,9 +297,9 @@ impl Accumulator for Distances {
     }
 }
 
-fn is_time(given: &DataType) -> bool {
-    use DataType::{Date32, Date64, Time32, Time64, Timestamp};
-    matches!(given, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..))
+/// Whether values are dates or times.
+fn has_distances(given: &DataType) -> bool {
+    is_moment(given) || is_time(given)
 }
 
 /// Dates and times as numbers of microseconds, and how far they are apart as an interval of days

@@ -13,11 +13,11 @@ use swingdb_common::cast::normalize::prepared;
 pub(super) const SECOND: i64 = 1_000_000;
 pub(crate) const DAY: i64 = 86_400 * SECOND;
 
-pub(super) fn is_moment(given: &DataType) -> bool {
+pub(crate) fn is_moment(given: &DataType) -> bool {
     matches!(given, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
 }
 
-pub(super) fn is_time(given: &DataType) -> bool {
+pub(crate) fn is_time(given: &DataType) -> bool {
     matches!(given, DataType::Time32(_) | DataType::Time64(_))
 }
 

@@ -125,6 +125,19 @@ pub fn from(relation: TableFactor) -> TableWithJoins {
     TableWithJoins { relation, joins: Vec::new() }
 }
 
+/// `(query) AS alias`, a query in the place of a relation.
+pub(crate) fn derived(query: Query, alias: Option<TableAlias>) -> TableFactor {
+    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None }
+}
+
+/// Makes the body of a query one that shows others' columns: `SELECT shown FROM (body) AS name`.
+pub(crate) fn show_of(query: &mut Query, shown: Vec<SelectItem>, name: &Ident) -> Result<()> {
+    let mut rows = select(shown, Vec::new(), None)?;
+    std::mem::swap(&mut query.body, &mut rows.body);
+    select_of(query)?.from = vec![from(derived(rows, Some(alias(name))))];
+    Ok(())
+}
+
 /// `JOIN relation` with its condition.
 pub fn join(relation: TableFactor, constraint: JoinConstraint) -> Join {
     Join { relation, global: false, join_operator: JoinOperator::Inner(constraint) }

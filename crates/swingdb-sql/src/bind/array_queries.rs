@@ -16,7 +16,7 @@ use crate::ast::build;
 use crate::ast::build::{call, is_named};
 use crate::ast::walk::{rewrite_own_exprs, walk_mut};
 use crate::bind::lookahead::Lookahead;
-use crate::bind::pivot::{column, derived};
+use crate::bind::pivot::column;
 
 /// The name of the values.
 const VALUE: &str = "v";
@@ -119,7 +119,7 @@ fn collected(planner: &dyn Lookahead, mut query: Query) -> Result<Query> {
         keys.push(by);
     }
     let list = SelectItem::UnnamedExpr(list_of(column(VALUE), keys));
-    build::select(vec![list], vec![build::from(derived(query, Some(alias)))], None)
+    build::select(vec![list], vec![build::from(build::derived(query, Some(alias)))], None)
 }
 
 fn order_of(query: &Query) -> Result<Vec<OrderByExpr>> {

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SetExpr, SetOperator, Statement, TableFactor, VisitorMut,
+    Expr, Ident, Query, SetExpr, SetOperator, Statement, VisitorMut,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -75,12 +75,8 @@ impl Matcher<'_> {
                 build::item(column, spelt(name).unwrap_or(name).clone())
             });
             let side = SetExpr::clone(right);
-            let relation = TableFactor::Derived {
-                lateral: false,
-                subquery: Box::new(build::query(side)),
-                alias: Some(build::alias(&Ident::new("side"))),
-                sample: None,
-            };
+            let relation =
+                build::derived(build::query(side), Some(build::alias(&Ident::new("side"))));
             **right = *build::select(items.collect(), vec![build::from(relation)], None)?.body;
         }
         Ok(())

@@ -75,12 +75,7 @@ pub(crate) fn turned(turner: &Turner<'_>, factor: &TableFactor) -> Result<TableF
     let mut query = build::select(items, vec![from], None)?;
     let by = groups.iter().map(|name| column(name)).collect();
     build::select_of(&mut query)?.group_by = GroupByExpr::Expressions(by, Vec::new());
-    Ok(derived(query, alias.clone()))
-}
-
-/// A query in the place of a relation.
-pub(crate) fn derived(query: Query, alias: Option<TableAlias>) -> TableFactor {
-    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None }
+    Ok(build::derived(query, alias.clone()))
 }
 
 pub(crate) fn column(name: &str) -> Expr {
@@ -186,7 +181,7 @@ fn values_of(
             let mut alias = build::alias(&name);
             let value = TableAliasColumnDef { name: Ident::new("v"), data_type: None };
             alias.columns.push(value);
-            let source = build::from(derived(query.as_ref().clone(), Some(alias)));
+            let source = build::from(build::derived(query.as_ref().clone(), Some(alias)));
             let item = build::item(as_text(column("v")), "v");
             let mut seen = BTreeSet::new();
             let all = ask(turner, build::select(vec![item], vec![source], None)?)?;

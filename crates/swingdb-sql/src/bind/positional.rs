@@ -125,11 +125,6 @@ fn numbered(
     let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
     let numbers = build::item(build::parse_expr("row_number() OVER ()")?, POSITION);
     let rows = build::select(vec![everything, numbers], vec![build::from(factor.clone())], None)?;
-    *factor = TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(rows),
-        alias: Some(build::alias(&called)),
-        sample: None,
-    };
+    *factor = build::derived(rows, Some(build::alias(&called)));
     Ok(build::field(&called, POSITION))
 }

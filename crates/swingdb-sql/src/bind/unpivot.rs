@@ -21,7 +21,7 @@ use crate::ast::build::{call, text};
 use crate::bind::columns;
 use crate::bind::columns::typed_of;
 use crate::bind::lookahead::Columns;
-use crate::bind::pivot::{column, derived, find, names_in};
+use crate::bind::pivot::{column, find, names_in};
 use crate::bind::pivots::Turner;
 
 /// What becomes one row: its name, and an expression for each value.
@@ -65,13 +65,13 @@ pub(crate) fn turned(turner: &Turner<'_>, factor: &TableFactor) -> Result<TableF
         let free = add(value, elements.collect());
         present.push(Expr::IsNotNull(Box::new(column(&free))));
     }
-    let rows = derived(build::select(items, vec![from], None)?, None);
+    let rows = build::derived(build::select(items, vec![from], None)?, None);
     let condition = match null_inclusion {
         Some(NullInclusion::IncludeNulls) => None,
         _ => Some(build::all(present)),
     };
     let shown = shown.into_iter().map(|name| build::item(column(&name), name)).collect();
-    Ok(derived(build::select(shown, vec![build::from(rows)], condition)?, alias.clone()))
+    Ok(build::derived(build::select(shown, vec![build::from(rows)], condition)?, alias.clone()))
 }
 
 /// The names of the columns of values.

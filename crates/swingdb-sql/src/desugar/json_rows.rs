@@ -95,21 +95,14 @@ fn written_out(
     });
     let rows = build::call(function, args.collect::<Result<Vec<_>>>()?);
     let rows = build::item(build::call("unnest", [rows]), ROW);
-    let rows = TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(build::select(vec![rows], Vec::new(), None)?),
-        alias: Some(build::alias(&Ident::with_quote('"', ROWS))),
-        sample: None,
-    };
+    let rows = build::derived(
+        build::select(vec![rows], Vec::new(), None)?,
+        Some(build::alias(&Ident::with_quote('"', ROWS))),
+    );
     let row = Expr::Identifier(Ident::with_quote('"', ROW));
     let columns = COLUMNS.iter().map(|column| {
         build::item(build::call(COLUMN_OF_ROW, [row.clone(), build::text(column)]), *column)
     });
     let columns = build::select(columns.collect(), vec![build::from(rows)], None)?;
-    Ok(Some(TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(columns),
-        alias: Some(alias.clone().unwrap_or_else(|| build::alias(name))),
-        sample: None,
-    }))
+    Ok(Some(build::derived(columns, Some(alias.clone().unwrap_or_else(|| build::alias(name))))))
 }

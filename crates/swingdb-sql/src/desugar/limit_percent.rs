@@ -5,8 +5,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    LimitClause, ObjectName, Query, SelectItem, TableFactor, WildcardAdditionalOptions, WindowSpec,
-    WindowType,
+    LimitClause, ObjectName, Query, SelectItem, WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -30,12 +29,7 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
     }
     let with = query.with.take();
     query.limit_clause = None;
-    let inner = TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(query.clone()),
-        alias: Some(build::alias(&Ident::with_quote('"', LIMITED))),
-        sample: None,
-    };
+    let inner = build::derived(query.clone(), Some(build::alias(&Ident::with_quote('"', LIMITED))));
     let all = SelectItem::Wildcard(WildcardAdditionalOptions::default());
     let mut outer = build::select(vec![all], vec![build::from(inner)], None)?;
     let number =

@@ -8,7 +8,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator as Op, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem,
-    SetExpr, TableAliasColumnDef, TableFactor, UnaryOperator, Value,
+    SetExpr, TableAliasColumnDef, UnaryOperator, Value,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -144,12 +144,7 @@ fn aggregate(query: &Query, of: impl FnOnce(Expr) -> Expr) -> Result<Expr> {
     let mut alias = build::alias(&name);
     let column = Ident::new(COLUMN);
     alias.columns = vec![TableAliasColumnDef { name: column, data_type: None }];
-    let inner = TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(whole),
-        alias: Some(alias),
-        sample: None,
-    };
+    let inner = build::derived(whole, Some(alias));
     let element = of(build::field(&name, COLUMN));
     let query =
         build::select(vec![SelectItem::UnnamedExpr(element)], vec![build::from(inner)], None)?;

@@ -6,7 +6,7 @@
 //! subquery of one column is a STRUCT among STRUCTs, which the engine knows.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, TableAliasColumnDef, TableFactor,
+    BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, TableAliasColumnDef,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -90,12 +90,7 @@ impl<'a> Membership<'a> {
         let column =
             |name: &String| TableAliasColumnDef { name: Ident::new(name), data_type: None };
         alias.columns = columns.iter().map(column).collect();
-        let inner = TableFactor::Derived {
-            lateral: false,
-            subquery: Box::new(self.query.clone()),
-            alias: Some(alias),
-            sample: None,
-        };
+        let inner = build::derived(self.query.clone(), Some(alias));
         let equal = columns.iter().zip(self.row).map(|(column, value)| {
             build::binary(build::field(&name, column), BinaryOperator::Eq, value.clone())
         });

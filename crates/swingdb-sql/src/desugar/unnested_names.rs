@@ -5,7 +5,7 @@
 //! name would be two. So the query becomes `SELECT v AS a, "unnest(l)" FROM (SELECT -a AS v,
 //! unnest(l) FROM t)`.
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SelectItem, SetExpr, TableFactor};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SelectItem, SetExpr};
 use swingdb_common::error::Result;
 use swingdb_common::hidden;
 
@@ -37,18 +37,7 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
         *item = SelectItem::ExprWithAlias { expr, alias: inner.clone() };
         shown.push(SelectItem::ExprWithAlias { expr: Expr::Identifier(inner), alias });
     }
-    let mut rows = build::select(shown, Vec::new(), None)?;
-    std::mem::swap(&mut query.body, &mut rows.body);
-    let rows = TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(rows),
-        alias: Some(build::alias(&quoted(VALUE))),
-        sample: None,
-    };
-    if let SetExpr::Select(select) = query.body.as_mut() {
-        select.from = vec![build::from(rows)];
-    }
-    Ok(())
+    build::show_of(query, shown, &quoted(VALUE))
 }
 
 /// The places of values whose names are those of columns that the SELECT list has; `None` where

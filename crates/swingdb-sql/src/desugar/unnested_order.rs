@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, GroupByExpr, ObjectName, OrderByKind, Query, Select, SelectItem,
-    SetExpr, TableFactor, Visit, Visitor, WildcardAdditionalOptions,
+    SetExpr, Visit, Visitor, WildcardAdditionalOptions,
 };
 use swingdb_common::error::Result;
 use swingdb_common::hidden;
@@ -46,18 +46,7 @@ pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
         opt_exclude: Some(ExcludeSelectItem::Multiple(added)),
         ..Default::default()
     };
-    let mut shown = build::select(vec![SelectItem::Wildcard(options)], Vec::new(), None)?;
-    std::mem::swap(&mut query.body, &mut shown.body);
-    let rows = TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(shown),
-        alias: Some(build::alias(&quoted(KEY))),
-        sample: None,
-    };
-    if let SetExpr::Select(select) = query.body.as_mut() {
-        select.from = vec![build::from(rows)];
-    }
-    Ok(())
+    build::show_of(query, vec![SelectItem::Wildcard(options)], &quoted(KEY))
 }
 
 /// The names that an order may have as they are, of a query that unnests. None where the rows are

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
@@ -44,16 +44,12 @@ impl TableSource for NamedTable {
 /// The plan with names for its tables; `None` if it reads anything but tables of this catalog.
 pub fn with_names(plan: LogicalPlan, catalog: &Catalog) -> Result<Option<LogicalPlan>> {
     let mut reads_others = false;
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            reads_others |= named(scan, catalog).is_none();
-        }
-        Ok(if reads_others { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    let plan = with_sources(plan, |scan| {
+        let named = named(scan, catalog);
+        reads_others |= named.is_none();
+        Ok(named.map(|named| Arc::new(named) as _))
     })?;
-    if reads_others {
-        return Ok(None);
-    }
-    with_sources(plan, |scan| Ok(named(scan, catalog).map(|named| Arc::new(named) as _))).map(Some)
+    Ok((!reads_others).then_some(plan))
 }
 
 /// The plan with the tables that its names mean in this catalog, which must define the same as that
@@ -84,7 +80,7 @@ fn named(scan: &TableScan, catalog: &Catalog) -> Option<NamedTable> {
 /// ([`crate::plan::materialized_parts`]).
 fn with_sources(
     plan: LogicalPlan,
-    other: impl Fn(&TableScan) -> Result<Option<Arc<dyn TableSource>>>,
+    mut other: impl FnMut(&TableScan) -> Result<Option<Arc<dyn TableSource>>>,
 ) -> Result<LogicalPlan> {
     let mut known: Vec<[Arc<dyn TableSource>; 2]> = Vec::new();
     let plan = plan.transform_up_with_subqueries(|node| {

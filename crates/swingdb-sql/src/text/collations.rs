@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, NamedWindowExpr, ObjectName,
     OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, VisitMut, VisitorMut, WindowSpec, WindowType,
+    TableAliasColumnDef, VisitMut, VisitorMut, WindowSpec, WindowType,
 };
 
 use crate::ast::build;
@@ -225,12 +225,10 @@ fn in_lower_rows(expr: &mut Expr, rows: &mut Query) {
     *expr = lower(plain);
     let (relation, column) = (Ident::new("collated"), Ident::new("text"));
     let name = TableAliasColumnDef { name: column.clone(), data_type: None };
-    let from = TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(rows.clone()),
-        alias: Some(TableAlias { columns: vec![name], ..build::alias(&relation) }),
-        sample: None,
-    };
+    let from = build::derived(
+        rows.clone(),
+        Some(TableAlias { columns: vec![name], ..build::alias(&relation) }),
+    );
     let text = Expr::CompoundIdentifier(vec![relation, column]);
     let list = vec![SelectItem::UnnamedExpr(lower(&text))];
     // The parser knows the query that this is made of.
