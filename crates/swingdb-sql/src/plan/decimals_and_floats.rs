@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::binary::type_union_resolution;
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, InSubquery};
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast,
@@ -75,7 +76,7 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
                 }
                 None => false,
             };
-            unify(results, schema)? | settled
+            pick(results, schema)? | settled
         }
         Expr::WindowFunction(call) => match call.params.args.as_mut_slice() {
             [value, _, default] => as_its_type(default, value, schema),
@@ -89,7 +90,7 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
         Expr::ScalarFunction(call) if picks_one(call.name()) => {
             // The first argument of `nvl2` is only asked whether it is NULL.
             let first = usize::from(call.name() == "nvl2").min(call.args.len());
-            unify(call.args[first..].iter_mut().collect(), schema)?
+            pick(call.args[first..].iter_mut().collect(), schema)?
         }
         _ => false,
     };
@@ -278,6 +279,44 @@ fn common(types: &[DataType]) -> Option<DataType> {
 fn compare(mut operands: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     let read = moments::read_texts(&mut operands, schema);
     Ok(unify(operands, schema)? | read)
+}
+
+/// As [`unify`], of values of which one is taken.
+fn pick(mut values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
+    let read = read_written(&mut values, schema);
+    Ok(unify(values, schema)? | read)
+}
+
+/// Reads written texts beside values of another type as such, as DuckDB and PostgreSQL do: `CASE
+/// WHEN a THEN 1 ELSE '2' END` is a number. The engine makes texts of all.
+fn read_written(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let (mut types, mut texts) = (Vec::new(), Vec::new());
+    for (at, value) in values.iter().enumerate().take(MAX_LOOKED_AT) {
+        match value.get_type(schema) {
+            Ok(DataType::Null) => {}
+            Ok(given) if given.is_string() && matches!(**value, Expr::Literal(..)) => {
+                texts.push(at);
+            }
+            Ok(given) if given.is_numeric() || is_read(&given) => types.push(given),
+            _ => return false,
+        }
+    }
+    let types = distinct(types.into_iter());
+    let wanted = match types.as_slice() {
+        [one] => Some(one.clone()),
+        several if several.iter().all(DataType::is_numeric) => type_union_resolution(several),
+        _ => None,
+    };
+    let Some(wanted) = wanted.filter(|_| !texts.is_empty()) else { return false };
+    for at in texts {
+        *values[at] = cast(std::mem::take(values[at]), wanted.clone());
+    }
+    true
+}
+
+/// Whether texts are read as values of this type, which is none of numbers.
+fn is_read(of: &DataType) -> bool {
+    of.is_temporal() || of.is_nested() || *of == DataType::Boolean
 }
 
 /// Turns decimals into the widest floating point type of the operands, if one has such a type.
