@@ -233,7 +233,7 @@ impl Iterator for HereStream {
             token.look_at_clock();
             let next = stoppable(token, || {
                 token.check()?;
-                // A sort that spills reads its files beside.
+                // A sort that spills reads its files by tasks.
                 threads::within(|| Ok(token.wait(rows.next()).transpose()?))
             });
             match next {
