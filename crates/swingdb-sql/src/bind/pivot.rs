@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Distinct, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, OrderByOptions,
-    Query, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value,
+    Query, SelectItem, TableAliasColumnDef, TableFactor, UnaryOperator, Value,
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
 
