@@ -325,7 +325,7 @@ fn is_dealt_out_below(placed: &Placed) -> bool {
 }
 
 /// One of two inputs, before it is dealt out.
-fn before_shuffle<'a>(inputs: [&'a Placed; 2], side: JoinSide) -> &'a Plan {
+fn before_shuffle(inputs: [&Placed; 2], side: JoinSide) -> &Plan {
     let plan = if side == JoinSide::Left { &inputs[0].plan } else { &inputs[1].plan };
     shuffle_of(plan).unwrap_or(plan)
 }
@@ -492,7 +492,7 @@ fn with_scaffolds(join: &HashJoinExec, inputs: Vec<Plan>, partitions: usize) -> 
     });
     let inputs = local.collect::<Result<Vec<_>>>()?;
     let made = join.builder().with_partition_mode(PartitionMode::Partitioned);
-    Ok(made.with_new_children(inputs)?.build_exec()?)
+    made.with_new_children(inputs)?.build_exec()
 }
 
 /// A join that would broadcast its left input, one input of which is sent to the nodes of the
