@@ -13,6 +13,7 @@
 //! | `reduce` | keys of joins that are asked for before a plan is sent |
 //! | [`wire`] | messages between coordinator and nodes |
 //! | [`settings`] | settings of a session that travel with plans |
+//! | `staged` | parts of a plan that run at the nodes, where the whole cannot |
 //! | `subqueries` | values that are computed before a plan is sent |
 //! | `blame` | nodes that are out of memory, in errors of plans |
 //! | [`client`] | connections, limits of time |
@@ -63,6 +64,7 @@ pub mod scan;
 pub mod serve;
 pub mod session;
 pub mod settings;
+pub(crate) mod staged;
 pub(crate) mod subqueries;
 pub(crate) mod top_of_groups;
 pub mod wire;

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -46,10 +48,10 @@ use datafusion_proto::bytes::{
 };
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
 use futures::future::BoxFuture;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use swingdb_functions::bounded::MemoryLeft;
 use swingdb_sql::bind::positional::pairs_rows;
-use swingdb_sql::engine::{builder_of, default_memory_limit};
+use swingdb_sql::engine::{builder_of, default_memory_limit, part_of, without_optional};
 use url::Url;
 use uuid::Uuid;
 
@@ -65,6 +67,7 @@ use crate::node::worker::ScanCodec;
 use crate::reduce;
 use crate::scan::{Reach, ShardScan, ShardedTable};
 use crate::settings::SessionSettings;
+use crate::staged::{self, Stages};
 use crate::subqueries;
 use crate::wire::{Budget, TOKEN_HEADER};
 
@@ -168,7 +171,7 @@ pub fn budget(state: &SessionState, session: &str) -> Option<Budget> {
 
 /// Copies the settings of a session that travel with plans; before each statement. `is_measured`
 /// says whether tasks tell what their operators have done.
-pub fn carry_settings(state: &mut SessionState, session: &str, is_measured: bool) {
+pub fn carry_settings(state: &mut SessionState, session: &str, shards: usize, is_measured: bool) {
     let budget = budget(state, session);
     let zone = state.config_options().execution.time_zone.clone().unwrap_or_default();
     let options = state.config_mut().options_mut();
@@ -177,8 +180,7 @@ pub fn carry_settings(state: &mut SessionState, session: &str, is_measured: bool
     }
     if let Some(settings) = options.extensions.get_mut::<SessionSettings>() {
         // Those of the statement before may still be read.
-        let functions = Arc::default();
-        *settings = SessionSettings { time_zone: zone, budget, functions, for_stages: false };
+        *settings = SessionSettings { time_zone: zone, budget, shards, ..Default::default() };
     }
 }
 
@@ -367,27 +369,48 @@ impl ClusterPlanner {
     ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
         Box::pin(async move {
             check_positions(plan)?;
-            if !can_have_stages(plan)? {
+            let reach = Reaches::of(plan)?;
+            if !reach.nodes {
                 return self.own.create_physical_plan(plan, session).await;
             }
             let mut shown = shown;
-            let with_values = self.with_values(plan, session, shown.as_deref_mut()).await?;
-            let with_values = self.with_keys(with_values, session, shown).await?;
-            for planner in &self.staged {
-                let staged = planner.create_physical_plan(&with_values, session).await;
-                match staged.and_then(|staged| self.sendable(staged, session)) {
-                    Ok(Some(staged)) => return Ok(staged),
-                    Ok(None) => break,
-                    // Shuffles by cuts need all nodes in a stage, which has fewer tasks here.
-                    Err(_) => {}
+            let mut known = plan.clone();
+            if let Some(whole) = reach.whole(plan)? {
+                known = self.with_values(&whole, session, shown.as_deref_mut()).await?;
+                known = self.with_keys(known, session, shown.as_deref_mut()).await?;
+                if let Some(made) = self.in_stages(&known, session).await? {
+                    return Ok(made);
                 }
             }
-            match self.own.create_physical_plan(&with_values, session).await {
+            let attempts = Attempts::new(self, session, shown.is_some());
+            let placed = staged::placed(&known, &attempts).await?;
+            if let Some(shown) = shown {
+                shown.extend(attempts.shown());
+            }
+            match self.own.create_physical_plan(&placed, session).await {
                 Ok(made) => Ok(made),
                 // The database's own planner may know the plan only as it was.
                 Err(_) => self.own.create_physical_plan(plan, session).await,
             }
         })
+    }
+
+    /// A plan of stages, of one with the values and keys that are asked for first; `None`: nodes
+    /// cannot carry it out.
+    async fn in_stages(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        for planner in &self.staged {
+            let staged = planner.create_physical_plan(plan, session).await;
+            match staged.and_then(|staged| self.sendable(staged, session)) {
+                Ok(staged) => return Ok(staged),
+                // Shuffles by cuts need all nodes in a stage, which has fewer tasks here.
+                Err(_) => {}
+            }
+        }
+        Ok(None)
     }
 
     /// A plan of stages as nodes carry it out; `None`: they cannot.
@@ -491,35 +514,112 @@ fn check_positions(plan: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// Whether parts of a plan can run at nodes. It has to read a table of the cluster: rows of others
-/// have the order in which they are written. It has no recursion, which would run a stage again for
-/// each step, and which the database's own planner corrects. Nor has it a part that is computed
-/// once for several places, since subqueries are planned by themselves, or a subquery that depends
-/// on the row around it.
-fn can_have_stages(plan: &LogicalPlan) -> Result<bool> {
-    let (mut reads, mut is_here) = (false, false);
-    plan.apply_with_subqueries(|node| {
-        match node {
-            LogicalPlan::TableScan(scan) => {
-                let provider = source_as_provider(&scan.source);
-                reads |= provider.is_ok_and(|provider| provider.is::<ShardedTable>());
+/// What keeps a plan from running at nodes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reaches {
+    /// It reads a table of the cluster: rows of others have the order in which they are written.
+    nodes: bool,
+    /// It has a recursion, which would run a stage again for each step, a part that is computed
+    /// once for several places, or a subquery that depends on the row around it.
+    is_here: bool,
+    /// It has an operator of the database's own planner.
+    is_own: bool,
+}
+
+impl Reaches {
+    fn of(plan: &LogicalPlan) -> Result<Self> {
+        let mut reaches = Self::default();
+        plan.apply_with_subqueries(|node| {
+            match node {
+                LogicalPlan::TableScan(scan) => {
+                    let provider = source_as_provider(&scan.source);
+                    reaches.nodes |= provider.is_ok_and(|provider| provider.is::<ShardedTable>());
+                }
+                LogicalPlan::RecursiveQuery(_) => reaches.is_here = true,
+                LogicalPlan::Extension(_) => {
+                    reaches.is_own = true;
+                    reaches.is_here |= part_of(node).is_some();
+                }
+                _ => {}
             }
-            LogicalPlan::RecursiveQuery(_) => is_here = true,
-            // What draws rows once for all that name it (`WITH w AS (SELECT random() ...)`).
-            LogicalPlan::Extension(part) => is_here |= part.node.name() == "Materialize",
-            _ => {}
-        }
-        node.apply_expressions(|expr| {
-            let depends = |part: &Expr| match part {
-                Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
-                _ => false,
-            };
-            is_here |= expr.exists(|part| Ok(depends(part)))?;
-            Ok(TreeNodeRecursion::Continue)
+            node.apply_expressions(|expr| {
+                let depends = |part: &Expr| match part {
+                    Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+                    _ => false,
+                };
+                reaches.is_here |= expr.exists(|part| Ok(depends(part)))?;
+                Ok(TreeNodeRecursion::Continue)
+            })
         })?;
-        Ok(if is_here { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(reads && !is_here)
+        Ok(reaches)
+    }
+
+    /// The plan that may run at nodes as a whole. Parts that are computed once only to save work
+    /// are computed for each of their places, unless the rest of the plan reads little.
+    fn whole(self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+        if !self.is_here {
+            return Ok(Some(plan.clone()));
+        }
+        if staged::is_little_without_parts(plan)? {
+            return Ok(None);
+        }
+        let each = without_optional(plan.clone())?;
+        Ok((!Self::of(&each)?.is_here).then_some(each))
+    }
+}
+
+/// Tries to plan parts of a statement in stages.
+struct Attempts<'a> {
+    planner: &'a ClusterPlanner,
+    session: &'a dyn Session,
+    /// Those that may still be made: each asks nodes for the values that it needs.
+    left: AtomicUsize,
+    /// Plans of these values, where the statement is only shown.
+    shown: Option<Mutex<Shown>>,
+}
+
+impl<'a> Attempts<'a> {
+    /// The most parts of a statement.
+    const MOST: usize = 16;
+
+    fn new(planner: &'a ClusterPlanner, session: &'a dyn Session, is_shown: bool) -> Self {
+        let shown = is_shown.then(Mutex::default);
+        Self { planner, session, left: AtomicUsize::new(Self::MOST), shown }
+    }
+
+    fn shown(self) -> Shown {
+        self.shown.map(Mutex::into_inner).unwrap_or_default()
+    }
+
+    async fn staged(&self, plan: &LogicalPlan) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let reaches = Reaches::of(plan)?;
+        let is_left = |left: usize| left.checked_sub(1);
+        if !reaches.nodes
+            || reaches.is_here
+            || reaches.is_own
+            || self.left.fetch_update(Relaxed, Relaxed, is_left).is_err()
+        {
+            return Ok(None);
+        }
+        let (planner, session) = (self.planner, self.session);
+        let mut shown = self.shown.as_ref().map(|_| Shown::new());
+        let known = planner.with_values(plan, session, shown.as_mut()).await?;
+        let known = planner.with_keys(known, session, shown.as_mut()).await?;
+        let made = planner.in_stages(&known, session).await?;
+        if let (Some(_), Some(all), Some(shown)) = (&made, &self.shown, shown) {
+            all.lock().extend(shown);
+        }
+        Ok(made)
+    }
+}
+
+impl Stages for Attempts<'_> {
+    fn staged<'a>(
+        &'a self,
+        plan: &'a LogicalPlan,
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn ExecutionPlan>>>> {
+        Box::pin(self.staged(plan))
+    }
 }
 
 /// The part of a plan that runs at the nodes: the whole plan, or what EXPLAIN ANALYZE measures.

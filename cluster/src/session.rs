@@ -534,7 +534,7 @@ impl Session {
         }
         let is_measured = first_words(sql, 1).first().is_some_and(|word| word == "explain");
         self.connection.configure_engine(|state| {
-            carry_settings(state, &self.name, is_measured);
+            carry_settings(state, &self.name, self.cluster.shards(), is_measured);
             Ok(())
         })?;
         let result = self.connection.execute(sql, parameters);

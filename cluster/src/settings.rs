@@ -41,6 +41,8 @@ pub struct SessionSettings {
     pub time_zone: String,
     /// The limit of memory at each node; `None`: the node's own.
     pub budget: Option<Budget>,
+    /// How many shards the cluster has.
+    pub shards: usize,
     /// What the statement's plans have of functions that carry something. The planner adds to
     /// them; what runs the plan reads them.
     pub functions: Arc<Mutex<ByName>>,
@@ -66,6 +68,7 @@ impl ExtensionOptions for SessionSettings {
         match key {
             "time_zone" => self.time_zone = value.to_string(),
             "budget" => self.budget = read(value)?,
+            "shards" => self.shards = read(value)?,
             "functions" => self.functions = Arc::new(Mutex::new(read(value)?)),
             other => {
                 let message = format!("there is no setting {other} of a cluster");
@@ -82,10 +85,11 @@ impl ExtensionOptions for SessionSettings {
             value: Some(value),
             description: "",
         };
-        let budget = written(&self.budget);
+        let (budget, shards) = (written(&self.budget), written(&self.shards));
         vec![
             entry("time_zone", self.time_zone.clone()),
             entry("budget", budget),
+            entry("shards", shards),
             entry("functions", functions),
         ]
     }
@@ -103,6 +107,7 @@ mod tests {
     #[test]
     fn settings_are_ascii_and_come_back() {
         let mut before = SessionSettings { time_zone: "Asia/Tokyo".into(), ..Default::default() };
+        before.shards = 3;
         before.budget = Some(Budget { session: "a\"\u{7f}\n".to_string(), bytes: 5 });
         for name in ["to Timestamp(µs)", "ä\\\u{1f980}\u{7f}\"", ""] {
             before.functions.lock().insert(name.to_string(), Carried::Kept);
@@ -115,6 +120,7 @@ mod tests {
         }
         assert_eq!(*before.functions.lock(), *after.functions.lock());
         let shown = |settings: &SessionSettings| format!("{:?}", settings.budget);
+        assert_eq!(after.shards, 3);
         assert_eq!((shown(&before), &before.time_zone), (shown(&after), &after.time_zone));
     }
 }

@@ -595,3 +595,59 @@ fn a_plan_of_one_node_runs_there() {
         }
     });
 }
+
+/// A plan that only the coordinator can carry out reads what nodes have made of the rows.
+#[test]
+fn parts_of_a_plan_that_stays_at_the_coordinator_run_at_nodes() {
+    with_room(|| {
+        let both = Both::new(&[("a", hash("k"), ROWS), ("b", hash("g"), ROWS)]);
+        let groups = "SELECT g, sum(k) AS t FROM a GROUP BY g";
+        let rest = "SELECT x.g, x.t, y.t FROM s AS x JOIN s AS y ON x.g = y.g + 1";
+        for sql in [
+            // Computed once: the sum of what was drawn meets itself.
+            format!(
+                "WITH s AS (SELECT g, sum(k) + 0 * floor(random()) AS t FROM a GROUP BY g) {rest}"
+            ),
+            format!("WITH s AS (SELECT * FROM ({groups}) ORDER BY t DESC LIMIT 7) {rest}"),
+            // Once only to save work, and little is read besides.
+            format!("WITH s AS ({groups}) {rest} WHERE y.t > 10"),
+            // Within a subquery, too.
+            format!(
+                "WITH s AS (SELECT * FROM ({groups}) ORDER BY t DESC LIMIT 7) \
+                 SELECT g FROM s WHERE t = (SELECT max(t) FROM s)"
+            ),
+            // One part in another, and both by name.
+            format!(
+                "WITH s AS (SELECT * FROM ({groups}) ORDER BY t DESC LIMIT 9), \
+                 u AS (SELECT * FROM s ORDER BY g LIMIT 4) \
+                 SELECT s.g, p.g, q.g FROM s, u AS p, u AS q WHERE p.g < q.g AND s.g > q.g"
+            ),
+            format!(
+                "WITH RECURSIVE n AS (SELECT min(t) AS v FROM ({groups}) UNION ALL \
+                 SELECT v + 1 FROM n WHERE v < (SELECT min(t) + 5 FROM ({groups}))) SELECT v FROM n"
+            ),
+            format!(
+                "SELECT p.t, q.t FROM ({groups}) AS p ASOF JOIN ({groups}) AS q ON p.t > q.t + 100"
+            ),
+        ] {
+            both.same(&format!("SELECT * FROM ({sql}) ORDER BY ALL"));
+            let plan = both.plan(&sql);
+            let staged = plan.split("StagedExec").nth(1).unwrap_or_else(|| panic!("{sql}\n{plan}"));
+            assert!(staged.contains("DistributedExec"), "{sql}\n{plan}");
+            // No table is read besides.
+            let is_read = |line: &str| line.contains("ShardScan") && !line.contains('|');
+            assert!(!plan.lines().any(is_read), "{sql}\n{plan}");
+            let done = carried_out(&both.session, &sql);
+            assert!(done.contains("StagedExec"), "{sql}\n{done}");
+        }
+        // What is computed once to save work is computed for each name where other rows are read.
+        let sql = format!(
+            "WITH s AS ({groups}) SELECT count(*) FROM s AS x JOIN s AS y ON x.t = y.t \
+             JOIN b ON b.k = x.g"
+        );
+        both.same(&sql);
+        let plan = both.plan(&sql);
+        assert!(plan.contains("DistributedExec") && !plan.contains("StagedExec"), "{plan}");
+        assert!(!plan.contains("Materialize"), "{plan}");
+    });
+}

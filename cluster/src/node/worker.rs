@@ -144,8 +144,10 @@ fn session(context: WorkerQueryContext, node: Arc<Node>, client: Client) -> Resu
     options.execution.target_partitions = shared.execution.target_partitions;
     // Exchanges that go to a disk would not end otherwise.
     options.execution.max_spill_file_size_bytes = shared.execution.max_spill_file_size_bytes;
+    // A node has the keys of its shards, out of the whole range: an array for all of them takes as
+    // long to clear at each node as in one database, for a part of the rows.
     options.execution.perfect_hash_join_small_build_threshold =
-        shared.execution.perfect_hash_join_small_build_threshold;
+        shared.execution.perfect_hash_join_small_build_threshold / settings.shards.max(1);
     options.execution.perfect_hash_join_min_key_density =
         shared.execution.perfect_hash_join_min_key_density;
     options.execution.skip_physical_aggregate_schema_check =

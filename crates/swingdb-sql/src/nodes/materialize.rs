@@ -2,10 +2,12 @@
 
 use std::any::Any;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Memory};
 
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, Result, internal_err};
 use datafusion::logical_expr::{
     Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
@@ -13,10 +15,10 @@ use datafusion::logical_expr::{
 
 /// Says which nodes are occurrences of the same part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct PartId(u64);
+pub struct PartId(u64);
 
 impl PartId {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Memory::Relaxed))
     }
@@ -26,6 +28,8 @@ impl PartId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Materialize {
     pub part: PartId,
+    /// Whether it only saves work: computed again, it would give the same.
+    pub is_optional: bool,
     pub input: Arc<LogicalPlan>,
 }
 
@@ -47,9 +51,37 @@ pub(crate) fn materialized(plan: &LogicalPlan) -> Option<&LogicalPlan> {
 }
 
 /// Which part `plan` is an occurrence of, and what is materialized, if it is one.
-pub(crate) fn part_of(plan: &LogicalPlan) -> Option<(PartId, &Arc<LogicalPlan>)> {
+pub fn part_of(plan: &LogicalPlan) -> Option<(PartId, &Arc<LogicalPlan>)> {
+    node_of(plan).map(|node| (node.part, &node.input))
+}
+
+/// The node, if `plan` is one.
+pub(crate) fn node_of(plan: &LogicalPlan) -> Option<&Materialize> {
     let LogicalPlan::Extension(Extension { node }) = plan else { return None };
-    Materialize::of(node.as_ref()).map(|node| (node.part, &node.input))
+    Materialize::of(node.as_ref())
+}
+
+/// A plan with other plans in the place of what is materialized, for those parts that have one.
+pub fn with_parts(
+    plan: LogicalPlan,
+    inputs: &HashMap<PartId, Arc<LogicalPlan>>,
+) -> Result<LogicalPlan> {
+    let done = plan.transform_down_with_subqueries(|node| {
+        let Some(known) = node_of(&node) else { return Ok(Transformed::no(node)) };
+        let Some(input) = inputs.get(&known.part) else { return Ok(Transformed::no(node)) };
+        let node = Materialize { input: Arc::clone(input), ..known.clone() };
+        Ok(Transformed::new(node.into_plan(), true, TreeNodeRecursion::Jump))
+    });
+    done.data()
+}
+
+/// A plan in which only those parts are computed once that have to be.
+pub fn without_optional(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let done = plan.transform_up_with_subqueries(|node| match node_of(&node) {
+        Some(known) if known.is_optional => Ok(Transformed::yes(LogicalPlan::clone(&known.input))),
+        _ => Ok(Transformed::no(node)),
+    });
+    done.data()
 }
 
 impl PartialOrd for Materialize {
@@ -85,6 +117,6 @@ impl UserDefinedLogicalNodeCore for Materialize {
         let Ok([input]) = <[LogicalPlan; 1]>::try_from(inputs) else {
             return internal_err!("what is materialized is one input");
         };
-        Ok(Self { part: self.part, input: Arc::new(input) })
+        Ok(Self { input: Arc::new(input), ..self.clone() })
     }
 }

@@ -15,6 +15,9 @@ pub(crate) trait Sameness {
     fn key(&self, plan: &LogicalPlan) -> Option<u64>;
 
     fn same(&self, one: &LogicalPlan, other: &LogicalPlan) -> bool;
+
+    /// Whether the parts give the same each time that they are computed.
+    fn is_optional(&self) -> bool;
 }
 
 /// The parts of a plan.
@@ -85,7 +88,8 @@ impl<S: Sameness> Parts<S> {
                     input
                 }
             };
-            let plan = Materialize { part: id, input }.into_plan();
+            let is_optional = self.by.is_optional();
+            let plan = Materialize { part: id, is_optional, input }.into_plan();
             Ok(Transformed::new(plan, true, TreeNodeRecursion::Jump))
         })
     }

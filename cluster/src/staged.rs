@@ -1,0 +1,240 @@
+//! Parts of a plan that run at the nodes, where the plan as a whole cannot: [`placed`].
+//!
+//! A recursion, an ASOF join, a function of a program or a query of WITH that is computed once for
+//! several names keep a plan at the coordinator. What it reads below these are often groups, joins
+//! or a few rows of large tables: such a part is planned by itself, in stages, and the rest of the
+//! plan reads its rows as those of a table.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, Statistics};
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableScan, TableType};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs, displayable,
+};
+use futures::future::BoxFuture;
+use swingdb_sql::engine::{PartId, expected, part_of, with_parts};
+
+use crate::cut::Cut;
+use crate::scan::ShardedTable;
+
+/// Rows of a part that is computed once which the coordinator may gather, rather than that nodes
+/// compute the part for each of its names.
+const MAX_GATHERED: f64 = 1e6;
+
+/// Makes a plan of stages; `None`: nodes cannot carry it out.
+pub(crate) trait Stages: Sync {
+    fn staged<'a>(
+        &'a self,
+        plan: &'a LogicalPlan,
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn ExecutionPlan>>>>;
+}
+
+/// A plan that stays here, with the parts of it that run at nodes as tables.
+pub(crate) async fn placed(plan: &LogicalPlan, stages: &dyn Stages) -> Result<LogicalPlan> {
+    let mut placing = Placing { stages, parts: HashMap::new() };
+    let done = placing.placed(plan).await?;
+    // Names of one part read the same rows, in subqueries too.
+    with_parts(done, &placing.parts)
+}
+
+struct Placing<'a> {
+    stages: &'a dyn Stages,
+    /// What has become of the parts that are computed once.
+    parts: HashMap<PartId, Arc<LogicalPlan>>,
+}
+
+impl Placing<'_> {
+    fn placed<'a>(&'a mut self, plan: &'a LogicalPlan) -> BoxFuture<'a, Result<LogicalPlan>> {
+        Box::pin(async move {
+            if let Some((part, input)) = part_of(plan) {
+                if !self.parts.contains_key(&part) {
+                    let input = self.placed(input).await?;
+                    let input = with_parts(input, &self.parts)?;
+                    self.parts.insert(part, Arc::new(input));
+                }
+                return Ok(plan.clone());
+            }
+            if does_more_than_read(plan)?
+                && let Some(staged) = self.stages.staged(plan).await?
+            {
+                return Ok(table_of(plan, staged));
+            }
+            let inputs = match plan {
+                // The other input runs again for each step.
+                LogicalPlan::RecursiveQuery(query) => vec![query.static_term.as_ref()],
+                _ => plan.inputs(),
+            };
+            let mut placed = Vec::with_capacity(inputs.len());
+            for input in inputs {
+                placed.push(self.placed(input).await?);
+            }
+            let mut placed = placed.into_iter();
+            let done = plan.clone().map_children(|input| match placed.next() {
+                Some(placed) => Ok(Transformed::yes(placed)),
+                None => Ok(Transformed::no(input)),
+            });
+            done.data()
+        })
+    }
+}
+
+/// Whether a plan has operators that nodes had better carry out than send what they read.
+fn does_more_than_read(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| {
+        Ok(match node {
+            LogicalPlan::Sort(sort) => sort.fetch.is_some(),
+            LogicalPlan::Aggregate(_)
+            | LogicalPlan::Distinct(_)
+            | LogicalPlan::Join(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Window(_) => true,
+            _ => false,
+        })
+    })
+}
+
+/// Whether the rest of a plan reads little, and the parts of it that are computed once give little:
+/// then these run at nodes, and all else here.
+pub(crate) fn is_little_without_parts(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_little = true;
+    plan.apply_with_subqueries(|node| {
+        if let Some((_, input)) = part_of(node) {
+            is_little &= rows_of(input) <= MAX_GATHERED;
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(table) = provider.downcast_ref::<ShardedTable>()
+        {
+            is_little &= table.placing.cut == Cut::Replicated;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(is_little)
+}
+
+/// How many rows a plan is expected to have.
+fn rows_of(plan: &LogicalPlan) -> f64 {
+    let first = plan.schema().columns().into_iter().next();
+    first.map_or(1.0, |column| expected(plan, &Expr::Column(column)).0)
+}
+
+/// A table whose rows are those of a plan, with the columns' names as they were.
+fn table_of(plan: &LogicalPlan, staged: Arc<dyn ExecutionPlan>) -> LogicalPlan {
+    let mut statistics = Statistics::new_unknown(&staged.schema());
+    statistics.num_rows = Precision::Inexact(rows_of(plan) as usize);
+    let rows = StagedRows(Arc::new(StagedExec { staged, statistics: Arc::new(statistics) }));
+    LogicalPlan::TableScan(TableScan {
+        table_name: "rows of nodes".into(),
+        source: provider_as_source(Arc::new(rows)),
+        projection: None,
+        projected_schema: Arc::clone(plan.schema()),
+        filters: Vec::new(),
+        fetch: None,
+        statistics_requests: Default::default(),
+    })
+}
+
+/// The rows of a plan of stages, as a table.
+#[derive(Debug)]
+struct StagedRows(Arc<StagedExec>);
+
+#[async_trait]
+impl TableProvider for StagedRows {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.0.statistics.as_ref().clone())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        _: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // Nothing asks for less: the optimizer has run.
+        Ok(Arc::clone(&self.0) as Arc<dyn ExecutionPlan>)
+    }
+}
+
+/// A plan of stages within another plan. It has no inputs: rules for the plan around it leave it
+/// as it is.
+#[derive(Debug)]
+struct StagedExec {
+    staged: Arc<dyn ExecutionPlan>,
+    statistics: Arc<Statistics>,
+}
+
+impl DisplayAs for StagedExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StagedExec")?;
+        if format == DisplayFormatType::TreeRender {
+            return Ok(());
+        }
+        let text = displayable(self.staged.as_ref()).indent(false).to_string();
+        text.lines().try_for_each(|line| write!(f, "\n  | {line}"))
+    }
+}
+
+impl ExecutionPlan for StagedExec {
+    fn name(&self) -> &str {
+        "StagedExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.staged.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.staged.execute(partition, context)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _inputs: &[Arc<Statistics>],
+        _args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&self.statistics))
+    }
+}
