@@ -15,6 +15,7 @@ use swingdb_common::time::zones::Zone;
 use swingdb_functions::arithmetic::casts::{Preparing, preparing, preparing_of};
 use swingdb_functions::arithmetic::checked::{Checked, Operation};
 use swingdb_functions::arithmetic::{digits, exact, kept, whole_quotient};
+use swingdb_functions::keys::bit_set;
 
 use crate::by_cut::{ByCut, Places};
 use crate::wire::{Bytes, schema_bytes, schema_of, value_bytes, value_of};
@@ -54,6 +55,8 @@ pub enum Carried {
     },
     /// A cast that is not to be moved.
     Kept,
+    /// What looks keys up in a set.
+    IsInSet,
     /// A quotient of HUGEINT.
     WholeQuotient,
     /// What says where a shuffle sends a row.
@@ -103,6 +106,9 @@ impl Carried {
         if *function == *kept::function() {
             return Some(Self::Kept);
         }
+        if *function == **bit_set::function() {
+            return Some(Self::IsInSet);
+        }
         if function == whole_quotient::function() {
             return Some(Self::WholeQuotient);
         }
@@ -124,6 +130,7 @@ impl Carried {
                 Some(preparing(&Preparing { to, safe, zone, json }))
             }
             Self::Kept => Some(kept::function().as_ref().clone()),
+            Self::IsInSet => Some(bit_set::function().as_ref().clone()),
             Self::WholeQuotient => Some(whole_quotient::function().clone()),
             Self::ByCut { bounds, nodes, partitions } => {
                 let (nodes, partitions) = (*nodes, *partitions);

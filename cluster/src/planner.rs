@@ -51,7 +51,7 @@ use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 use swingdb_functions::bounded::MemoryLeft;
 use swingdb_sql::bind::positional::pairs_rows;
-use swingdb_sql::engine::{builder_of, default_memory_limit, part_of, without_optional};
+use swingdb_sql::engine::{Spreads, builder_of, default_memory_limit, part_of, without_optional};
 use url::Url;
 use uuid::Uuid;
 
@@ -65,7 +65,7 @@ use crate::functions::{self, ByName, Carried};
 use crate::joins::{Tasks, shared, spilling};
 use crate::node::worker::ScanCodec;
 use crate::reduce;
-use crate::scan::{Reach, ShardScan, ShardedTable};
+use crate::scan::{Reach, ShardScan, ShardedTable, spread_of};
 use crate::settings::SessionSettings;
 use crate::staged::{self, Stages};
 use crate::subqueries;
@@ -143,6 +143,7 @@ pub fn configure(
     config.set_extension(Arc::new(Reach(client.clone())));
     // Else a subquery that must have one row is a join, which takes several for as many results.
     config.options_mut().optimizer.enable_physical_uncorrelated_scalar_subquery = true;
+    config.options_mut().extensions.insert(Spreads(spread_of));
     let staged =
         [true, false].map(|by_cuts| stages_of(ForStages { nodes: nodes.clone(), by_cuts }));
     let planner = ClusterPlanner { own, nodes, staged, ask_keys_from };

@@ -28,12 +28,19 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::Optimizer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
+use swingdb_functions::keys::bit_set;
 use swingdb_sql::engine::{drops_unmatched, expected};
 
 use crate::scan::ShardedTable;
 
-/// Keys that a condition may list.
-const MAX_KEYS: usize = 10_000;
+/// Keys that are asked for, at most.
+const MAX_KEYS: usize = 100_000;
+/// Keys that a condition lists, at most; more are a set of bits.
+const MAX_LISTED: usize = 100;
+/// Bytes of such a set: each node gets it with the plan.
+const MAX_SET_BYTES: usize = 1 << 17;
+/// Keys that a condition lists where they are no whole numbers, or too far from each other.
+const MAX_LISTED_OTHERS: usize = 10_000;
 /// Rows of a table up to which its keys are asked for: estimates are often too high.
 const MAX_ASKED: f64 = 100_000.0;
 /// The most that may be left of the other side's keys.
@@ -76,13 +83,8 @@ impl Asked {
         keys: Vec<ScalarValue>,
         state: &SessionState,
     ) -> Result<LogicalPlan> {
-        let column = Expr::Column(self.key.clone());
-        let condition = match keys.is_empty() {
-            true => lit(false),
-            false => {
-                let keys = keys.into_iter().map(|key| Expr::Literal(key, None));
-                in_list(column, keys.collect(), false)
-            }
+        let Some(condition) = is_one_of(Expr::Column(self.key.clone()), keys) else {
+            return Ok(plan);
         };
         let done = plan.transform_down(|node| {
             let LogicalPlan::Join(join) = &node else { return Ok(Transformed::no(node)) };
@@ -109,6 +111,21 @@ impl Asked {
         let rules = state.optimizers().iter().filter(|rule| rule.name() == "push_down_filter");
         Optimizer::with_rules(rules.cloned().collect()).optimize(done.data, state, |_, _| {})
     }
+}
+
+/// Whether a column has one of these keys; `None`: they are too many to be told.
+fn is_one_of(column: Expr, keys: Vec<ScalarValue>) -> Option<Expr> {
+    if keys.is_empty() {
+        return Some(lit(false));
+    }
+    if keys.len() > MAX_LISTED
+        && let Some(set) = bit_set::is_in(column.clone(), &keys, MAX_SET_BYTES)
+    {
+        return Some(set);
+    }
+    let keys = (keys.len() <= MAX_LISTED_OTHERS).then_some(keys)?;
+    let keys = keys.into_iter().map(|key| Expr::Literal(key, None));
+    Some(in_list(column, keys.collect(), false))
 }
 
 /// The keys that a query gives; `None`: too many.

@@ -25,7 +25,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{
     Constraint, Constraints, DataFusionError, Result, ScalarValue, Statistics,
 };
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{FunctionRegistry, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
@@ -48,13 +48,16 @@ use datafusion_proto::protobuf::PhysicalExprNode;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use swingdb_sql::engine::{left_by, scan_with_whole_keys, with_running_conditions};
+use swingdb_functions::keys::bit_set;
+use swingdb_sql::engine::{
+    Spread, SpreadBy, left_by, scan_with_whole_keys, with_running_conditions,
+};
 use tokio::sync::OnceCell;
 
 use crate::client::Client;
 use crate::cut::Cut;
 use crate::node::Node;
-use crate::prune::Placing;
+use crate::prune::{Placing, is_equal_by_bytes};
 use crate::settings::SessionSettings;
 use crate::wire::{Budget, Bytes, Scan, schema_bytes, schema_of};
 
@@ -159,6 +162,22 @@ impl ShardedTable {
     }
 }
 
+/// Where the rows of a table of a cluster are, for the order of joins.
+pub(crate) fn spread_of(provider: &dyn TableProvider) -> Option<Spread> {
+    let table = provider.downcast_ref::<ShardedTable>()?;
+    let cut = &table.placing.cut;
+    let field = cut.column().and_then(|column| table.schema.field_with_name(column).ok());
+    let by = match field.filter(|field| is_equal_by_bytes(field)) {
+        _ if *cut == Cut::Replicated => SpreadBy::Everywhere,
+        Some(field) => SpreadBy::Column {
+            column: field.name().clone(),
+            kind: format!("{:?} {}", cut.by(""), field.data_type()),
+        },
+        None => SpreadBy::Anyhow,
+    };
+    Some(Spread { machines: table.placing.nodes, by })
+}
+
 /// A condition as bytes, if a node reads the very same from them.
 fn written(filter: &Expr, context: &TaskContext) -> Option<Bytes> {
     let bytes = filter.to_bytes().ok()?;
@@ -174,6 +193,8 @@ fn known_functions() -> Result<Arc<TaskContext>> {
     }
     let state = swingdb_sql::engine::base_state()
         .map_err(|error| DataFusionError::External(Box::new(error)))?;
+    let mut state = state.clone();
+    state.register_udf(Arc::clone(bit_set::function()))?;
     Ok(Arc::clone(KNOWN.get_or_init(|| state.task_ctx())))
 }
 
@@ -453,6 +474,7 @@ pub async fn plan_at(
         state = node.budgets.limited(&state, scan.budget.as_ref())?;
     }
     state.config_mut().options_mut().execution.time_zone = scan.time_zone.clone();
+    state.register_udf(Arc::clone(bit_set::function()))?;
     let context = state.task_ctx();
     let filters = scan.filters.iter().map(|bytes| Expr::from_bytes_with_ctx(&bytes.0, &context));
     let filters = filters.collect::<Result<Vec<_>>>()?;

@@ -610,7 +610,7 @@ fn parts_of_a_plan_that_stays_at_the_coordinator_run_at_nodes() {
             ),
             format!("WITH s AS (SELECT * FROM ({groups}) ORDER BY t DESC LIMIT 7) {rest}"),
             // Once only to save work, and little is read besides.
-            format!("WITH s AS ({groups}) {rest} WHERE y.t > 10"),
+            format!("WITH s AS ({groups}) {rest} AND x.t > y.t"),
             // Within a subquery, too.
             format!(
                 "WITH s AS (SELECT * FROM ({groups}) ORDER BY t DESC LIMIT 7) \
@@ -649,5 +649,31 @@ fn parts_of_a_plan_that_stays_at_the_coordinator_run_at_nodes() {
         let plan = both.plan(&sql);
         assert!(plan.contains("DistributedExec") && !plan.contains("StagedExec"), "{plan}");
         assert!(!plan.contains("Materialize"), "{plan}");
+    });
+}
+
+/// Rows that are at the same node are joined first, also where others would leave fewer.
+#[test]
+fn the_order_of_joins_counts_what_moves() {
+    with_room(|| {
+        let lines = "SELECT i % 3000 AS k, i AS v FROM generate_series(1, 9000) AS q(i)";
+        let people = "SELECT i AS p, repeat('x', 20) || i::VARCHAR AS name, \
+            repeat('y', 90) AS about FROM generate_series(1, 2000) AS q(i)";
+        let orders =
+            "SELECT i AS k, i % 2000 AS p, i % 3 AS g FROM generate_series(1, 3000) AS q(i)";
+        let both = Both::new(&[
+            ("lines", hash("k"), lines),
+            ("orders", hash("k"), orders),
+            ("people", hash("p"), people),
+        ]);
+        let sql = "SELECT name, about, sum(v) FROM people JOIN orders ON people.p = orders.p \
+            JOIN lines ON lines.k = orders.k WHERE g = 1 GROUP BY name, about";
+        both.same(sql);
+        let plan = both.plan(sql);
+        // Orders and their lines go to the people, and not the people to the lines.
+        assert_eq!(sent(&plan), 1, "{plan}");
+        let moved = plan.split("partition_by_cut").nth(1).unwrap();
+        assert!(moved.contains("table=lines") && moved.contains("table=orders"), "{plan}");
+        assert!(!moved.contains("table=people"), "{plan}");
     });
 }

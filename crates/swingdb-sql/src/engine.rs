@@ -37,6 +37,7 @@ use crate::merge_shares::MergeShares;
 pub use crate::nodes::materialize::{PartId, part_of, with_parts, without_optional};
 use crate::nodes::named_cast;
 pub use crate::optimize::estimate::{expected, left_by};
+pub use crate::optimize::moves::{Spread, SpreadBy, Spreads};
 pub use crate::optimize::outer_joins::drops_unmatched;
 use crate::options::temporary::TemporaryFiles;
 use crate::options::{BATCH_ROWS, machine};

@@ -46,7 +46,7 @@ use crate::optimize::equal_keys::equal_keys;
 use crate::optimize::functional_dependencies::{DEPENDENCIES, distinct_groups};
 use crate::optimize::grouping_sets::GROUPING_SETS;
 use crate::optimize::groups_below_joins::GROUPS_BELOW_JOINS;
-use crate::optimize::join_order::JOIN_ORDER;
+use crate::optimize::join_order::JoinOrder;
 use crate::optimize::keys_as_columns::KEYS_AS_COLUMNS;
 use crate::optimize::lambda_nulls::LAMBDA_NULLS;
 use crate::optimize::leaf_unions::leaf_unions;
@@ -497,7 +497,7 @@ pub(crate) const OPTIMIZER: &[Pass<Rule>] = &[
         file: "optimize/join_order",
         why: "Conditions must be at their relations already, and projections not yet between the \
               joins.",
-        turn: Turn::Behind("push_down_filter", || Arc::new(JOIN_ORDER)),
+        turn: Turn::Behind("push_down_filter", || Arc::new(JoinOrder)),
     },
     Pass {
         file: "optimize/offset_sums",

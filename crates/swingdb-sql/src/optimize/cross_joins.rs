@@ -10,7 +10,7 @@ use crate::nodes::expressions::any_node;
 /// The engine's rule that turns cross joins into inner joins. It takes whole trees of inner joins
 /// apart into relations and equations, and loses an equation of which one side is of two relations,
 /// as in `a.x = b.y + c.z`; and it compares NULLs in all joins of a tree as in the topmost. So it
-/// is not asked about plans with such joins: [`JOIN_ORDER`](super::join_order::JOIN_ORDER) does the
+/// is not asked about plans with such joins: [`JoinOrder`](super::join_order::JoinOrder) does the
 /// same.
 pub(crate) fn cross_joins(
     rule: &dyn OptimizerRule,

@@ -15,6 +15,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, Expr, LogicalPlan, Operator, TableScan};
+use swingdb_functions::keys::bit_set;
 use swingdb_store::Table;
 
 use crate::nodes::materialize::materialized;
@@ -232,6 +233,10 @@ impl Estimate {
             Expr::Like(like) => match like.negated {
                 true => 1.0 - LIKE_SELECTIVITY,
                 false => LIKE_SELECTIVITY,
+            },
+            Expr::ScalarFunction(call) => match bit_set::looked_for(call) {
+                Some((expr, numbers)) => (numbers as f64 / self.distinct(expr)).min(1.0),
+                None => UNKNOWN_SELECTIVITY,
             },
             Expr::Literal(ScalarValue::Boolean(Some(truth)), _) => f64::from(u8::from(*truth)),
             _ => UNKNOWN_SELECTIVITY,

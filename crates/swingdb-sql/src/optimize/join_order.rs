@@ -1,10 +1,11 @@
-//! The order of inner joins by estimated cost: [`JOIN_ORDER`].
+//! The order of inner joins by estimated cost: [`JoinOrder`].
 //!
 //! The query engine joins tables in the order of the text. This rule takes each tree of inner joins
 //! apart into its relations and conditions and puts it together again in the order with the
 //! smallest sum of intermediate results: exactly, over all connected bushy trees, for up to
 //! [`MAX_EXACT`] relations (Moerkotte and Neumann's cost function C_out), greedily beyond that.
-//! Cross products are only made when nothing else is left.
+//! Cross products are only made when nothing else is left. Where tables lie on several machines,
+//! the bytes that move count too ([`moves`](super::moves)).
 //!
 //! Rows and columns of the result stay the same; a projection on top restores the order of the
 //! columns.
@@ -19,10 +20,11 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Operator,
 };
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::optimize::estimate::{Estimate, estimate};
 use crate::optimize::join_edges::{Edge, Edges, Set};
-use crate::optimize::rule::OwnRule;
+use crate::optimize::moves::{Moves, Place, Spreads};
 
 /// Relations up to which all orders are looked at; 3^n steps.
 const MAX_EXACT: usize = 10;
@@ -30,9 +32,52 @@ const MAX_EXACT: usize = 10;
 const MAX_RELATIONS: usize = 40;
 
 /// See the [module documentation](self).
-pub(crate) const JOIN_ORDER: OwnRule = OwnRule::of_plan("join_order", reorder_joins);
+#[derive(Debug)]
+pub(crate) struct JoinOrder;
 
-fn reorder_joins(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+impl OptimizerRule for JoinOrder {
+    fn name(&self) -> &str {
+        "join_order"
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let options = config.options();
+        let spread = options.extensions.get::<Spreads>().map(|spreads| Spread::new(spreads, &plan));
+        reorder_joins(plan, spread.transpose()?.as_ref())
+    }
+}
+
+/// What is known of a statement whose tables lie on several machines.
+struct Spread<'a> {
+    spreads: &'a Spreads,
+    /// The columns that come out, or that something else than a filter of one table names.
+    used: HashSet<Column>,
+}
+
+impl<'a> Spread<'a> {
+    fn new(spreads: &'a Spreads, plan: &LogicalPlan) -> Result<Self> {
+        let mut used = plan.schema().columns().into_iter().collect::<HashSet<_>>();
+        plan.apply_with_subqueries(|node| {
+            if !matches!(node, LogicalPlan::TableScan(_) | LogicalPlan::Filter(_)) {
+                node.apply_expressions(|expr| {
+                    used.extend(expr.column_refs().into_iter().cloned());
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(Self { spreads, used })
+    }
+}
+
+fn reorder_joins(
+    plan: LogicalPlan,
+    spread: Option<&Spread<'_>>,
+) -> Result<Transformed<LogicalPlan>> {
     plan.transform_down_with_subqueries(|node| {
         let Transformed { data: node, transformed: restricted, .. } = restrict_below(node);
         count_groups(&node);
@@ -45,14 +90,14 @@ fn reorder_joins(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         // What is below the relations is looked at on its own.
         let mut changed = restricted;
         for relation in &mut graph.relations {
-            let inner = reorder_joins(relation.clone())?;
+            let inner = reorder_joins(relation.clone(), spread)?;
             changed |= inner.transformed;
             *relation = inner.data;
         }
         let reordered = match graph.relations.len() {
             0..=2 => None,
             n if n > MAX_RELATIONS => None,
-            _ => graph.reorder(&wanted)?,
+            _ => graph.reorder(&wanted, spread)?,
         };
         let data = match reordered {
             Some(plan) => {
@@ -163,6 +208,8 @@ struct Best {
     rows: f64,
     /// The two parts; the first is the smaller. None for a single relation.
     parts: Option<(Set, Set)>,
+    /// Where the rows are, if on several machines.
+    place: Place,
 }
 
 impl Graph {
@@ -240,7 +287,11 @@ impl Graph {
         (equal, rest)
     }
 
-    fn reorder(&self, wanted: &[Column]) -> Result<Option<LogicalPlan>> {
+    fn reorder(
+        &self,
+        wanted: &[Column],
+        spread: Option<&Spread<'_>>,
+    ) -> Result<Option<LogicalPlan>> {
         let schemas = self.relations.iter().map(|r| Arc::clone(r.schema())).collect::<Vec<_>>();
         let distinct_columns = wanted.iter().collect::<HashSet<_>>().len() == wanted.len();
         if !distinct_columns {
@@ -264,7 +315,11 @@ impl Graph {
             let Some(set) = self.relations_of(condition, &schemas) else { return Ok(None) };
             others.push((set, condition.clone()));
         }
-        let search = Search { estimates: &estimates, edges: &edges, others: &others };
+        let moves = spread.and_then(|spread| {
+            let is_used = |column: &Column| spread.used.contains(column);
+            Moves::new(spread.spreads, &self.relations, &edges, is_used)
+        });
+        let search = Search { estimates: &estimates, edges: &edges, others: &others, moves };
         let Some(best) = search.run() else { return Ok(None) };
         let all = (1 << self.relations.len()) - 1;
         if is_same(&best, &self.splits, all) {
@@ -301,6 +356,7 @@ struct Search<'a> {
     estimates: &'a [Estimate],
     edges: &'a Edges,
     others: &'a [(Set, Expr)],
+    moves: Option<Moves>,
 }
 
 impl Search<'_> {
@@ -308,7 +364,8 @@ impl Search<'_> {
     fn run(&self) -> Option<HashMap<Set, Best>> {
         let mut best = HashMap::new();
         for (index, estimate) in self.estimates.iter().enumerate() {
-            let alone = Best { cost: 0.0, rows: estimate.rows, parts: None };
+            let place = self.moves.as_ref().map_or(Place::Everywhere, |moves| moves.place(index));
+            let alone = Best { cost: 0.0, rows: estimate.rows, parts: None, place };
             best.insert(1 << index, alone);
         }
         if self.estimates.len() <= MAX_EXACT {
@@ -364,21 +421,33 @@ impl Search<'_> {
     }
 
     fn connected(&self, a: Set, b: Set) -> bool {
-        self.edges.iter().any(|edge| {
+        self.between(a, b).next().is_some()
+    }
+
+    /// The equalities between two parts.
+    fn between(&self, a: Set, b: Set) -> impl Iterator<Item = &Edge> {
+        self.edges.iter().filter(move |edge| {
             let [(l, _), (r, _)] = &edge.sides;
             (l & a == *l && r & b == *r) || (l & b == *l && r & a == *r)
         })
     }
 
-    /// What joining two parts costs beyond the parts themselves: the rows that come out, and those
-    /// put into the hash table, which are dearer than those that look up.
+    /// What joining two parts costs beyond the parts themselves: the rows that come out, those put
+    /// into the hash table, which are dearer than those that look up, and what moves.
     fn joined(&self, a: Set, b: Set, best: &HashMap<Set, Best>, rows: f64) -> Option<Best> {
         let (left, right) = (best.get(&a)?, best.get(&b)?);
         let (small, large) = if left.rows <= right.rows { (a, b) } else { (b, a) };
         let build = left.rows.min(right.rows);
         let probe = left.rows.max(right.rows);
-        let cost = left.cost + right.cost + rows + 2.0 * build + 0.5 * probe;
-        Some(Best { cost, rows, parts: Some((small, large)) })
+        let (moved, place) = match &self.moves {
+            None => (0.0, Place::Everywhere),
+            Some(moves) => {
+                let sides = [(a, left.place, left.rows), (b, right.place, right.rows)];
+                moves.join(sides, self.between(a, b))
+            }
+        };
+        let cost = left.cost + right.cost + rows + 2.0 * build + 0.5 * probe + moved;
+        Some(Best { cost, rows, parts: Some((small, large)), place })
     }
 
     fn exact(&self, best: &mut HashMap<Set, Best>) {

@@ -18,6 +18,7 @@ pub(crate) mod keys_as_columns;
 pub(crate) mod lambda_nulls;
 pub(crate) mod leaf_unions;
 pub(crate) mod literals_right;
+pub(crate) mod moves;
 pub(crate) mod nested_unions;
 pub(crate) mod not_in;
 pub(crate) mod offset_sums;
