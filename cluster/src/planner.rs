@@ -51,7 +51,7 @@ use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 use swingdb_functions::bounded::MemoryLeft;
 use swingdb_sql::bind::positional::pairs_rows;
-use swingdb_sql::engine::{Spreads, builder_of, default_memory_limit, part_of, without_optional};
+use swingdb_sql::engine::{Spreads, builder_of, default_memory_limit, part_of};
 use url::Url;
 use uuid::Uuid;
 
@@ -376,8 +376,8 @@ impl ClusterPlanner {
             }
             let mut shown = shown;
             let mut known = plan.clone();
-            if let Some(whole) = reach.whole(plan)? {
-                known = self.with_values(&whole, session, shown.as_deref_mut()).await?;
+            if !reach.is_here {
+                known = self.with_values(plan, session, shown.as_deref_mut()).await?;
                 known = self.with_keys(known, session, shown.as_deref_mut()).await?;
                 if let Some(made) = self.in_stages(&known, session).await? {
                     return Ok(made);
@@ -553,19 +553,6 @@ impl Reaches {
             })
         })?;
         Ok(reaches)
-    }
-
-    /// The plan that may run at nodes as a whole. Parts that are computed once only to save work
-    /// are computed for each of their places, unless the rest of the plan reads little.
-    fn whole(self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
-        if !self.is_here {
-            return Ok(Some(plan.clone()));
-        }
-        if staged::is_little_without_parts(plan)? {
-            return Ok(None);
-        }
-        let each = without_optional(plan.clone())?;
-        Ok((!Self::of(&each)?.is_here).then_some(each))
     }
 }
 

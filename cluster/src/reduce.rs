@@ -31,6 +31,7 @@ use futures::StreamExt;
 use swingdb_functions::keys::bit_set;
 use swingdb_sql::engine::{drops_unmatched, expected};
 
+use crate::cut::Cut;
 use crate::scan::ShardedTable;
 
 /// Keys that are asked for, at most.
@@ -183,10 +184,14 @@ fn of_join(join: &Join, from: f64) -> Result<Vec<Asked>> {
             let keys = keys.project([Expr::Column(right.clone())])?.build()?;
             all.push(Asked::new(join, Side::Whole, left, keys)?);
         }
-        if drops_right && let Some(keys) = few_keys(&join.left, left, &join.right, right, from)? {
+        use JoinType as J;
+        let (few, many) = ((&*join.left, left), (&*join.right, right));
+        let is_kept = matches!(join.join_type, J::Left | J::LeftSemi | J::LeftAnti);
+        if drops_right && let Some(keys) = few_keys(few, many, from, is_kept)? {
             all.push(Asked::new(join, Side::Right, right, keys)?);
         }
-        if drops_left && let Some(keys) = few_keys(&join.right, right, &join.left, left, from)? {
+        let is_kept = matches!(join.join_type, J::Right | J::RightSemi | J::RightAnti);
+        if drops_left && let Some(keys) = few_keys(many, few, from, is_kept)? {
             all.push(Asked::new(join, Side::Left, left, keys)?);
         }
     }
@@ -226,18 +231,22 @@ fn has_having(plan: &LogicalPlan) -> Result<bool> {
     Ok(has_having && is_same)
 }
 
-/// The keys of `few`, where there are few of them, and they leave little of `many`.
+/// The keys of `few`, where there are few of them, and they leave little of `many`. `is_kept`: the
+/// rows of `few` come out of the join, each once.
 fn few_keys(
-    few: &LogicalPlan,
-    key: &Column,
-    many: &LogicalPlan,
-    other: &Column,
+    (few, key): (&LogicalPlan, &Column),
+    (many, other): (&LogicalPlan, &Column),
     from: f64,
+    is_kept: bool,
 ) -> Result<Option<LogicalPlan>> {
-    // A scan right below the join is told by it.
-    let Some(Scan { plan: scan, column, is_far: true }) = scan_of(many, other, false) else {
+    let Some(Scan { plan: scan, column, is_far }) = scan_of(many, other, false) else {
         return Ok(None);
     };
+    // A scan right below the join is told by it: the keys come to where the scan is, unless their
+    // rows must not be at several nodes.
+    if !is_far && (!is_kept || is_cut_by(scan, &column)) {
+        return Ok(None);
+    }
     let (rows, distinct) = expected(scan, &Expr::Column(column));
     if rows < from {
         return Ok(None);
@@ -249,6 +258,16 @@ fn few_keys(
     }
     let keys = LogicalPlanBuilder::from(source.plan.clone());
     Ok(Some(keys.project([Expr::Column(source.key)])?.build()?))
+}
+
+/// Whether a column says at which node the rows of a scan are, or all are everywhere.
+fn is_cut_by(scan: &LogicalPlan, column: &Column) -> bool {
+    let LogicalPlan::TableScan(scan) = scan else { return false };
+    let provider = source_as_provider(&scan.source);
+    provider.is_ok_and(|provider| {
+        let cut = provider.downcast_ref::<ShardedTable>().map(|table| &table.placing.cut);
+        cut.is_some_and(|cut| *cut == Cut::Replicated || cut.column() == Some(column.name()))
+    })
 }
 
 /// A scan that a column comes from.

@@ -15,7 +15,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics};
-use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::datasource::provider_as_source;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan, TableType};
 use datafusion::physical_expr::PhysicalExpr;
@@ -24,13 +24,6 @@ use datafusion::physical_plan::{
 };
 use futures::future::BoxFuture;
 use swingdb_sql::engine::{PartId, expected, part_of, with_parts};
-
-use crate::cut::Cut;
-use crate::scan::ShardedTable;
-
-/// Rows of a part that is computed once which the coordinator may gather, rather than that nodes
-/// compute the part for each of its names.
-const MAX_GATHERED: f64 = 1e6;
 
 /// Makes a plan of stages; `None`: nodes cannot carry it out.
 pub(crate) trait Stages: Sync {
@@ -102,26 +95,6 @@ fn does_more_than_read(plan: &LogicalPlan) -> Result<bool> {
             _ => false,
         })
     })
-}
-
-/// Whether the rest of a plan reads little, and the parts of it that are computed once give little:
-/// then these run at nodes, and all else here.
-pub(crate) fn is_little_without_parts(plan: &LogicalPlan) -> Result<bool> {
-    let mut is_little = true;
-    plan.apply_with_subqueries(|node| {
-        if let Some((_, input)) = part_of(node) {
-            is_little &= rows_of(input) <= MAX_GATHERED;
-            return Ok(TreeNodeRecursion::Jump);
-        }
-        if let LogicalPlan::TableScan(scan) = node
-            && let Ok(provider) = source_as_provider(&scan.source)
-            && let Some(table) = provider.downcast_ref::<ShardedTable>()
-        {
-            is_little &= table.placing.cut == Cut::Replicated;
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(is_little)
 }
 
 /// How many rows a plan is expected to have.

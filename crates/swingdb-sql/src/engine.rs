@@ -34,7 +34,7 @@ use crate::analyze::decorrelate::only_element::only_element;
 use crate::ast::names::{CATALOG, SCHEMA};
 use crate::bind::functions::once;
 use crate::merge_shares::MergeShares;
-pub use crate::nodes::materialize::{PartId, part_of, with_parts, without_optional};
+pub use crate::nodes::materialize::{PartId, part_of, with_parts};
 use crate::nodes::named_cast;
 pub use crate::optimize::estimate::{expected, left_by};
 pub use crate::optimize::moves::{Spread, SpreadBy, Spreads};

@@ -28,8 +28,6 @@ impl PartId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Materialize {
     pub part: PartId,
-    /// Whether it only saves work: computed again, it would give the same.
-    pub is_optional: bool,
     pub input: Arc<LogicalPlan>,
 }
 
@@ -52,13 +50,8 @@ pub(crate) fn materialized(plan: &LogicalPlan) -> Option<&LogicalPlan> {
 
 /// Which part `plan` is an occurrence of, and what is materialized, if it is one.
 pub fn part_of(plan: &LogicalPlan) -> Option<(PartId, &Arc<LogicalPlan>)> {
-    node_of(plan).map(|node| (node.part, &node.input))
-}
-
-/// The node, if `plan` is one.
-pub(crate) fn node_of(plan: &LogicalPlan) -> Option<&Materialize> {
     let LogicalPlan::Extension(Extension { node }) = plan else { return None };
-    Materialize::of(node.as_ref())
+    Materialize::of(node.as_ref()).map(|node| (node.part, &node.input))
 }
 
 /// A plan with other plans in the place of what is materialized, for those parts that have one.
@@ -67,19 +60,10 @@ pub fn with_parts(
     inputs: &HashMap<PartId, Arc<LogicalPlan>>,
 ) -> Result<LogicalPlan> {
     let done = plan.transform_down_with_subqueries(|node| {
-        let Some(known) = node_of(&node) else { return Ok(Transformed::no(node)) };
-        let Some(input) = inputs.get(&known.part) else { return Ok(Transformed::no(node)) };
-        let node = Materialize { input: Arc::clone(input), ..known.clone() };
+        let known = part_of(&node).and_then(|(part, _)| Some((part, inputs.get(&part)?)));
+        let Some((part, input)) = known else { return Ok(Transformed::no(node)) };
+        let node = Materialize { part, input: Arc::clone(input) };
         Ok(Transformed::new(node.into_plan(), true, TreeNodeRecursion::Jump))
-    });
-    done.data()
-}
-
-/// A plan in which only those parts are computed once that have to be.
-pub fn without_optional(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let done = plan.transform_up_with_subqueries(|node| match node_of(&node) {
-        Some(known) if known.is_optional => Ok(Transformed::yes(LogicalPlan::clone(&known.input))),
-        _ => Ok(Transformed::no(node)),
     });
     done.data()
 }
@@ -117,6 +101,6 @@ impl UserDefinedLogicalNodeCore for Materialize {
         let Ok([input]) = <[LogicalPlan; 1]>::try_from(inputs) else {
             return internal_err!("what is materialized is one input");
         };
-        Ok(Self { input: Arc::new(input), ..self.clone() })
+        Ok(Self { part: self.part, input: Arc::new(input) })
     }
 }

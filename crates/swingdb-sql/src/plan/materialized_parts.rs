@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::nodes::expressions::{any_node_or_view, any_part};
-use crate::nodes::materialize::{Materialize, PartId, node_of};
+use crate::nodes::materialize::{Materialize, PartId, part_of};
 use crate::plan::drawn_subqueries;
 use crate::plan::repeated::{Part, Parts, Sameness};
 use crate::plan::unsteady;
@@ -42,9 +42,9 @@ pub(crate) fn of_names(plan: LogicalPlan) -> Result<LogicalPlan> {
 pub(crate) fn anew(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut parts = HashMap::new();
     let copy = plan.transform_up_with_subqueries(|node| {
-        if let Some(known) = node_of(&node) {
-            let part = *parts.entry(known.part).or_insert_with(PartId::new);
-            let copy = Materialize { part, ..known.clone() };
+        if let Some((part, input)) = part_of(&node) {
+            let part = *parts.entry(part).or_insert_with(PartId::new);
+            let copy = Materialize { part, input: Arc::clone(input) };
             return Ok(Transformed::yes(copy.into_plan()));
         }
         let LogicalPlan::SubqueryAlias(alias) = node else { return Ok(Transformed::no(node)) };
@@ -59,9 +59,7 @@ pub(crate) fn anew(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// of the last round of a recursive query.
 pub(crate) fn shared(plan: LogicalPlan) -> Option<LogicalPlan> {
     let is_alone = !sources(&plan).iter().any(is_work_table);
-    let part = PartId::new();
-    let node = |plan| Materialize { part, is_optional: false, input: Arc::new(plan) };
-    is_alone.then(|| node(plan).into_plan())
+    is_alone.then(|| Materialize { part: PartId::new(), input: Arc::new(plan) }.into_plan())
 }
 
 /// An optimized plan with a node around the parts of queries of a `WITH` that are the same
@@ -96,10 +94,6 @@ impl Sameness for Copies {
     fn same(&self, one: &LogicalPlan, other: &LogicalPlan) -> bool {
         Self::place(one) == Self::place(other)
     }
-
-    fn is_optional(&self) -> bool {
-        false
-    }
 }
 
 /// Parts that are written the same, and read the same tables.
@@ -115,10 +109,6 @@ impl Sameness for Equals {
         let place = |source: &Arc<dyn TableSource>| Arc::as_ptr(source).cast::<()>();
         let places = |plan| sources(plan).iter().map(place).collect::<Vec<_>>();
         one == other && places(one) == places(other)
-    }
-
-    fn is_optional(&self) -> bool {
-        true
     }
 }
 

@@ -15,9 +15,6 @@ pub(crate) trait Sameness {
     fn key(&self, plan: &LogicalPlan) -> Option<u64>;
 
     fn same(&self, one: &LogicalPlan, other: &LogicalPlan) -> bool;
-
-    /// Whether the parts give the same each time that they are computed.
-    fn is_optional(&self) -> bool;
 }
 
 /// The parts of a plan.
@@ -88,8 +85,7 @@ impl<S: Sameness> Parts<S> {
                     input
                 }
             };
-            let is_optional = self.by.is_optional();
-            let plan = Materialize { part: id, is_optional, input }.into_plan();
+            let plan = Materialize { part: id, input }.into_plan();
             Ok(Transformed::new(plan, true, TreeNodeRecursion::Jump))
         })
     }
