@@ -15,6 +15,7 @@ use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::config::ConfigOptions;
+use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::QueryPlanner;
@@ -375,9 +376,8 @@ impl ClusterPlanner {
                 return self.own.create_physical_plan(plan, session).await;
             }
             let mut shown = shown;
-            let mut known = plan.clone();
+            let mut known = self.with_values(plan, session, shown.as_deref_mut()).await?;
             if !reach.is_here {
-                known = self.with_values(plan, session, shown.as_deref_mut()).await?;
                 known = self.with_keys(known, session, shown.as_deref_mut()).await?;
                 if let Some(made) = self.in_stages(&known, session).await? {
                     return Ok(made);
@@ -465,6 +465,10 @@ impl ClusterPlanner {
     ) -> Result<LogicalPlan> {
         let mut values = Vec::new();
         for subquery in subqueries::found(plan)? {
+            // One of parts that are computed once, or of the rows of a recursion.
+            if !subquery.outer_ref_columns.is_empty() || Reaches::of(&subquery.subquery)?.is_here {
+                continue;
+            }
             // It may have subqueries itself.
             let inner = shown.as_deref_mut();
             let made = self.planned(&subquery.subquery, session, inner).await?;
@@ -520,8 +524,8 @@ fn check_positions(plan: &LogicalPlan) -> Result<()> {
 struct Reaches {
     /// It reads a table of the cluster: rows of others have the order in which they are written.
     nodes: bool,
-    /// It has a recursion, which would run a stage again for each step, a part that is computed
-    /// once for several places, or a subquery that depends on the row around it.
+    /// It has a recursion, which would run a stage again for each step, or its rows; a part that is
+    /// computed once for several places; or a subquery that depends on the row around it.
     is_here: bool,
     /// It has an operator of the database's own planner.
     is_own: bool,
@@ -533,8 +537,10 @@ impl Reaches {
         plan.apply_with_subqueries(|node| {
             match node {
                 LogicalPlan::TableScan(scan) => {
-                    let provider = source_as_provider(&scan.source);
-                    reaches.nodes |= provider.is_ok_and(|provider| provider.is::<ShardedTable>());
+                    if let Ok(provider) = source_as_provider(&scan.source) {
+                        reaches.nodes |= provider.is::<ShardedTable>();
+                        reaches.is_here |= provider.is::<CteWorkTable>();
+                    }
                 }
                 LogicalPlan::RecursiveQuery(_) => reaches.is_here = true,
                 LogicalPlan::Extension(_) => {

@@ -665,8 +665,7 @@ fn the_order_of_joins_counts_what_moves() {
         let plan = both.plan(sql);
         // Orders and their lines go to the people, and not the people to the lines.
         assert_eq!(sent(&plan), 1, "{plan}");
-        let moved = plan.split("partition_by_cut").nth(1).unwrap();
-        assert!(moved.contains("table=lines") && moved.contains("table=orders"), "{plan}");
-        assert!(!moved.contains("table=people"), "{plan}");
+        let at = |join: &str| plan.find(&format!("Inner Join: {join}")).unwrap();
+        assert!(at("people.p = orders.p") < at("orders.k = lines.k"), "{plan}");
     });
 }
