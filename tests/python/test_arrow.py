@@ -379,7 +379,8 @@ def test_categories_that_functions_make(con):
 
 
 def test_dictionaries_without_values(con):
-    nothing = pa.DictionaryArray.from_arrays(pa.array([None, None], pa.int32()), pa.array([], "str"))
+    keys, texts = pa.array([None, None], pa.int32()), pa.array([], pa.string())
+    nothing = pa.DictionaryArray.from_arrays(keys, texts)
     data = pa.table({"a": nothing, "b": pa.array(["x", None]).dictionary_encode()})
     assert con.sql("SELECT a FROM data").fetchall() == [(None,), (None,)]
     assert con.sql("SELECT list(a) FROM data").fetchall() == [([None, None],)]

@@ -205,10 +205,9 @@ mod tests {
                 found.update_batch(&[values], &groups, None, 200).unwrap();
                 assert!(!found.kept.is_sparse(200));
             }
-            let model =
-                ListArray::from_iter_primitive::<Int32Type, _, _>((0..200).map(|group| {
-                    model.get(&group).cloned().flatten()
-                }));
+            let model = ListArray::from_iter_primitive::<Int32Type, _, _>(
+                (0..200).map(|group| model.get(&group).cloned().flatten()),
+            );
             let first = found.evaluate(EmitTo::First(50)).unwrap();
             assert_eq!(first.as_list::<i32>(), &model.slice(0, 50));
             let state = found.state(EmitTo::All).unwrap();

@@ -12,7 +12,6 @@ use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use swingdb_functions::nested::unified::is_read;
 
-use crate::plan::decimals_and_floats::distinct;
 use crate::plan::moments::MAX_LOOKED_AT;
 
 /// Reads the texts among values of which one is taken, or which are elements of one list.
@@ -25,11 +24,11 @@ pub(crate) fn read(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
     for value in others.take(MAX_LOOKED_AT) {
         match value.get_type(schema) {
             Ok(DataType::Null) => {}
+            Ok(given) if types.contains(&given) => {}
             Ok(given) if given.is_numeric() || is_read(&given) => types.push(given),
             _ => return false,
         }
     }
-    let types = distinct(types.into_iter());
     let wanted = match types.as_slice() {
         [one] => Some(one.clone()),
         several if several.iter().all(DataType::is_numeric) => type_union_resolution(several),

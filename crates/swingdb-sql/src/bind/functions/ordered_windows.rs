@@ -31,8 +31,23 @@ pub(crate) fn order_windows<T: VisitMut>(tree: &mut T) {
 
 /// Aggregates that are the same in any order of the rows.
 const UNORDERED: &[&str] = &[
-    "avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "count", "max", "mean", "min",
-    "stddev", "stddev_pop", "stddev_samp", "sum", "var_pop", "var_samp", "variance",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "count",
+    "max",
+    "mean",
+    "min",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "variance",
 ];
 
 fn order_window(function: &mut Function) {
