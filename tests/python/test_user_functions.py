@@ -286,8 +286,8 @@ def test_nested_values_that_do_not_fit_are_an_error(con, kind, value):
     con.create_function("give", lambda _: value, ["INT"], kind)
     with pytest.raises(swingdb.Error, match="function give: .*(declared|does not fit)"):
         con.sql("SELECT give(1)").fetchall()
-    arrow = pa.array([value]) if not isinstance(value, str) else pa.array([[value]])
     if kind in ("INT[]", "INT[][]", "STRUCT(a INT)"):
+        arrow = pa.array([value])
         con.create_function("give", lambda _: arrow, ["INT"], kind, type="arrow")
         with pytest.raises(swingdb.Error, match="function give: .*declared"):
             con.sql("SELECT give(1)").fetchall()

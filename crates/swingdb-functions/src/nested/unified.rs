@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::functions::core::coalesce as coalesce_udf;
 use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
 };
+use swingdb_common::types::sql_names::sql_name;
 
 use crate::engines_own::as_engines;
 
@@ -114,8 +115,11 @@ impl ScalarUDFImpl for OfOneType {
             !given.is_string() || value.is_some()
         };
         if !types.iter().zip(scalar_arguments).all(is_written) {
-            // Says that they do not go together.
-            self.engines.coerce_types(&types)?;
+            return plan_err!(
+                "{}: a VARCHAR beside {}; cast one to the type of the other",
+                self.name(),
+                sql_name(&other)
+            );
         }
         let read = |field: &FieldRef| match field.data_type().is_string() {
             true => Arc::new(field.as_ref().clone().with_data_type(other.clone())),

@@ -40,7 +40,7 @@ use crate::plan::{dates, moments, times, written_texts};
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAYS_PER_MONTH: f64 = 30.0;
-const NANOS_PER_DAY: f64 = 86_400_000_000_000.0;
+const MICROS_PER_DAY: f64 = 86_400_000_000.0;
 const NANOS_PER_MICRO: f64 = 1_000.0;
 /// Whole microseconds of which 64 bits hold the nanoseconds.
 const MOST_MICROS: f64 = (i64::MAX / 1_000) as f64;
@@ -313,9 +313,9 @@ impl Scaled {
         let part = |amount: f64| if self.over { amount / number } else { amount * number };
         let months = part(f64::from(interval.months));
         let days = part(f64::from(interval.days)) + exact(months.fract() * DAYS_PER_MONTH);
-        let nanos = part(interval.nanoseconds as f64) + exact(days.fract()) * NANOS_PER_DAY;
         // As a DOUBLE a large number of nanoseconds would not be one of whole microseconds.
-        let micros = (nanos / NANOS_PER_MICRO).round();
+        let micros = part(interval.nanoseconds as f64 / NANOS_PER_MICRO);
+        let micros = (micros + exact(days.fract()) * MICROS_PER_DAY).round();
         let limit = f64::from(i32::MAX);
         if !(months.abs() <= limit && days.abs() <= limit && micros.abs() <= MOST_MICROS) {
             return Err(ArrowError::ArithmeticOverflow(format!(
