@@ -48,6 +48,10 @@ fn is_written(value: &Expr) -> bool {
 
 /// Reads a text that an operator of numbers has on one side, and what is added to a timestamp.
 pub(crate) fn read_operand(expr: &mut RawBinaryExpr, schema: &DFSchema) {
+    if operand(&expr.op, DataType::Int64).is_some() {
+        settle(&mut expr.left, schema);
+        settle(&mut expr.right, schema);
+    }
     let (text, beside) = match (is_written(&expr.left), is_written(&expr.right)) {
         (true, false) => (&mut expr.left, &expr.right),
         (false, true) => (&mut expr.right, &expr.left),
@@ -57,6 +61,25 @@ pub(crate) fn read_operand(expr: &mut RawBinaryExpr, schema: &DFSchema) {
     if let Some(wanted) = operand(&expr.op, beside) {
         *text = cast(std::mem::take(text), wanted);
     }
+}
+
+/// Reads the texts among what a CASE or `coalesce` gives: an operator beside it is planned before
+/// the plan is [rewritten](crate::plan::rewrite).
+fn settle(expr: &mut Expr, schema: &DFSchema) {
+    let mut values = match expr {
+        Expr::Case(case) => {
+            let results = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut());
+            results.chain(case.else_expr.as_deref_mut()).collect::<Vec<_>>()
+        }
+        Expr::ScalarFunction(call) if matches!(call.name(), "coalesce" | "nvl") => {
+            call.args.iter_mut().collect()
+        }
+        _ => return,
+    };
+    for value in &mut values {
+        settle(value, schema);
+    }
+    read(&mut values, schema);
 }
 
 /// What a text is for an operator, beside a value of a type.
