@@ -7,6 +7,7 @@ and are recognised by the module their classes come from, so that recognising on
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped,unused-ignore]
     import polars
     import pyarrow  # type: ignore[import-untyped,unused-ignore]
+
+
+#: What PyArrow and pandas raise at values that they have no place for.
+UNFIT = (ArithmeticError, NotImplementedError, TypeError, ValueError)
 
 
 def import_optional(module: str, purpose: str) -> Any:
@@ -128,8 +133,8 @@ def to_pandas(batches: _internal.Batches) -> pandas.DataFrame:
         return frame
     try:
         frame = frame_of(table)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        # PyArrow's errors are such, too. Years beyond 9999, for one.
+    except UNFIT as error:
+        # Years beyond 9999, for one.
         raise DataError(
             f"pandas cannot hold this result: {_reason(error)}; ask for .arrow()"
         ) from error
@@ -142,6 +147,10 @@ def frame_of(table: pyarrow.Table) -> pandas.DataFrame:
     """
     library = import_optional("pandas", ".df()")
     types = import_optional("pyarrow", ".df()").types
+    table = _with_fitting_notes(table)
+    for index, column in enumerate(table.columns):
+        if types.is_dictionary(column.type):
+            table = table.set_column(index, table.field(index).name, _categories(column))
     whole = {
         index: column
         for index, column in enumerate(table.columns)
@@ -156,6 +165,65 @@ def frame_of(table: pyarrow.Table) -> pandas.DataFrame:
         name = f"{'Int' if signed else 'UInt'}{column.type.bit_width}Dtype"
         frame.isetitem(index, getattr(library, name)().__from_arrow__(column))
     return frame
+
+
+def _with_fitting_notes(table: pyarrow.Table) -> pyarrow.Table:
+    """The table with pandas' notes about the columns whose types still are those noted.
+
+    A frame notes the types of its columns, and a query hands the notes on with the names:
+    in ``SELECT a::VARCHAR AS a`` the note about ``a`` is none about the result.
+    """
+    notes = table.schema.pandas_metadata
+    if not notes:
+        return table
+    place = {name: index for index, name in enumerate(table.column_names)}
+    fitting = [
+        note
+        for note in notes["columns"]
+        if note["field_name"] in place
+        and _is_noted(note["numpy_type"], table.field(place[note["field_name"]]).type)
+    ]
+    if len(fitting) == len(notes["columns"]):
+        return table
+    notes = json.dumps({**notes, "columns": fitting}).encode()
+    return table.replace_schema_metadata({**table.schema.metadata, b"pandas": notes})
+
+
+def _is_noted(dtype: str, arrow: pyarrow.DataType) -> bool:
+    """Whether pandas makes Arrow's type ``arrow`` of what it calls ``dtype``."""
+    library = import_optional("pandas", ".df()")
+    pyarrow = import_optional("pyarrow", ".df()")
+    try:
+        noted = library.api.types.pandas_dtype(dtype)
+        if not hasattr(noted, "__from_arrow__"):
+            return True
+        made = pyarrow.array(library.array([], dtype=noted)).type
+    except UNFIT:
+        return False
+    is_text = pyarrow.types.is_string, pyarrow.types.is_large_string
+    both_text = all(any(is_kind(of) for is_kind in is_text) for of in (made, arrow))
+    return both_text or made.equals(arrow)
+
+
+def _categories(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
+    """A dictionary column as pandas takes it, which wants each category once, and no NULL among
+    them. Functions keep the dictionary of what they are called with: ``lower(c)`` may have a
+    value twice, and a number that is computed is no category.
+    """
+    if all(_is_of_categories(chunk.dictionary) for chunk in column.chunks):
+        return column
+    pyarrow = import_optional("pyarrow", ".df()")
+    values = column.cast(column.type.value_type)
+    is_text = pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(values.type)
+    return values.dictionary_encode() if is_text else values
+
+
+def _is_of_categories(dictionary: pyarrow.Array) -> bool:
+    try:
+        return not dictionary.null_count and len(dictionary.unique()) == len(dictionary)
+    except NotImplementedError:
+        # Of lists, for one.
+        return False
 
 
 def to_numpy(batches: _internal.Batches) -> dict[str, numpy.ndarray[Any, Any]]:
@@ -242,10 +310,52 @@ def _from_pandas(data: Any, kind: str) -> Any:
         if str(dtype).startswith("period["):
             raise DataError(f"column {name!r} holds periods; convert it with .dt.to_timestamp()")
     try:
-        return pyarrow.Table.from_pandas(frame, preserve_index=False)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        # Columns of mixed types, for one.
+        return _with_own_columns(frame, pyarrow)
+    except UNFIT as error:
+        # Complex numbers, for one.
         raise DataError(f"cannot make a table of this pandas frame: {_reason(error)}") from error
+
+
+def _with_own_columns(frame: Any, pyarrow: Any) -> pyarrow.Table:
+    """The table of a frame. PyArrow takes the type of the first object for that of a column: a
+    datetime among dates would lose its time, an instant among naive ones its zone. So columns
+    of such objects, and those that it cannot convert, go through `_internal`.
+    """
+    own = {}
+    if frame.columns.is_unique:
+        for name in frame.columns[frame.dtypes == object]:
+            try:
+                if not _depends_on_first(pyarrow.array(frame[name], from_pandas=True).type):
+                    continue
+            except UNFIT:
+                pass
+            own[name] = frame[name]
+    if not own:
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+    made = {}
+    for name, values in own.items():
+        try:
+            batches = _from_columns({name: values}).without_views()
+        except (DataError, InterfaceError) as error:
+            message = f"cannot make a table of this pandas frame: {_reason(error)} ({name})"
+            raise DataError(message) from error
+        made[name] = pyarrow.table(batches).column(0)
+    rest = frame.assign(**dict.fromkeys(made, 0))
+    table = pyarrow.Table.from_pandas(rest, preserve_index=False)
+    for place, name in enumerate(frame.columns):
+        if name in made:
+            table = table.set_column(place, name, made[name])
+    return table
+
+
+def _depends_on_first(of: pyarrow.DataType) -> bool:
+    """Whether PyArrow makes values of other classes those of the first, for columns of this type
+    or with such inside.
+    """
+    types = import_optional("pyarrow", "a pandas frame").types
+    if types.is_nested(of):
+        return any(_depends_on_first(of.field(index).type) for index in range(of.num_fields))
+    return types.is_temporal(of) or types.is_binary(of)
 
 
 def _reason(error: Exception) -> str:

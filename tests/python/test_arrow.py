@@ -295,6 +295,104 @@ def test_mixed_columns_of_pandas_are_an_error(con, values):
         con.register("m", mixed)
 
 
+@pytest.mark.parametrize(
+    ("values", "kind", "texts"),
+    [
+        (
+            [dt.date(2024, 1, 1), dt.datetime(2024, 1, 1, 5)],
+            "TIMESTAMP",
+            ["2024-01-01 00:00:00", "2024-01-01 05:00:00"],
+        ),
+        (
+            [dt.datetime(2024, 1, 1, 5), None, dt.date(2024, 1, 1)],
+            "TIMESTAMP",
+            ["2024-01-01 05:00:00", None, "2024-01-01 00:00:00"],
+        ),
+        (
+            [[dt.date(2024, 1, 1)], [dt.datetime(2024, 1, 1, 5)]],
+            "TIMESTAMP[]",
+            ["['2024-01-01 00:00:00']", "['2024-01-01 05:00:00']"],
+        ),
+        ([np.datetime64("2024-01-01"), pd.NaT], "DATE", ["2024-01-01", None]),
+        ([2**70, 1], "DECIMAL(22,0)", ["1180591620717411303424", "1"]),
+    ],
+)
+def test_objects_of_several_classes_in_columns_of_pandas(con, values, kind, texts):
+    frame = pd.DataFrame({"n": range(len(values)), "v": pd.Series(values, dtype=object)})
+    found = con.execute("SELECT typeof(v), v::VARCHAR FROM frame ORDER BY n").fetchall()
+    assert found == [(kind, text) for text in texts]
+    alone = frame[["v"]]
+    assert len(con.sql("SELECT * FROM alone").fetchall()) == len(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)],
+        [dt.time(1), dt.time(1, tzinfo=dt.timezone.utc)],
+        [dt.timedelta(1), 5],
+        ["x", b"x"],
+        [1 + 2j],
+    ],
+)
+def test_objects_that_do_not_go_together_are_an_error(con, values):
+    mixed = pd.DataFrame({"plain": range(len(values)), "mixed": pd.Series(values, dtype=object)})
+    with pytest.raises(swingdb.DataError, match="a table of this pandas frame: .*mixed"):
+        con.sql("SELECT * FROM mixed").fetchall()
+    numbers = pd.DataFrame({"c": np.array([1 + 2j])})
+    with pytest.raises(swingdb.DataError, match="a table of this pandas frame: .*complex"):
+        con.sql("SELECT * FROM numbers")
+
+
+def test_notes_of_pandas_are_about_the_columns_of_a_frame(con):
+    frame = pd.DataFrame(
+        {
+            "a": pd.array([1, None, 3], dtype="Int8"),
+            "b": pd.array([True, None, False], dtype="boolean"),
+            "s": pd.array(["x", None, "z"], dtype="string"),
+            "c": pd.Categorical(["x", "y", None]),
+            "l": pd.array([[1], None, [2]], dtype=pd.ArrowDtype(pa.list_(pa.int8()))),
+        }
+    )
+    same = con.sql("SELECT a, b, s, c FROM frame").df()
+    assert same.dtypes.to_dict() == frame.dtypes[:4].to_dict()
+    # Names stay, types do not.
+    other = con.sql("SELECT a::VARCHAR AS a, a * 100 AS b, b::INT AS c, a AS s FROM frame").df()
+    assert other["a"].tolist()[::2] == ["1", "3"]
+    assert other["b"].tolist()[::2] == [100, 300]
+    assert other["c"].tolist()[::2] == [1, 0]
+    assert con.sql("SELECT a / 2.0::DOUBLE AS a FROM frame").df()["a"].tolist()[::2] == [0.5, 1.5]
+    assert con.sql("SELECT l FROM frame").df()["l"].tolist()[0].tolist() == [1]
+    total = con.sql("SELECT sum(a) * 1000 AS a FROM frame").df()
+    assert total["a"].tolist() == [4000]
+
+
+def test_categories_that_functions_make(con):
+    frame = pd.DataFrame({"c": pd.Categorical(["x", "X", None, "y"])})
+    lower = con.sql("SELECT lower(c) AS c FROM frame").df()["c"]
+    assert lower.astype(object).where(lower.notna(), None).tolist() == ["x", "x", None, "y"]
+    lengths = con.sql("SELECT length(c) AS c FROM frame").df()["c"]
+    assert lengths.dropna().tolist() == [1, 1, 1]
+    con.execute("CREATE TABLE kept AS SELECT length(c) AS n, lower(c) AS c FROM frame")
+    assert con.sql("SELECT sum(n) FROM kept").fetchone() == (3,)
+    assert len(con.sql("FROM kept").df()) == 4
+
+
+def test_dictionaries_without_values(con):
+    keys, texts = pa.array([None, None], pa.int32()), pa.array([], pa.string())
+    nothing = pa.DictionaryArray.from_arrays(keys, texts)
+    data = pa.table({"a": nothing, "b": pa.array(["x", None]).dictionary_encode()})
+    assert con.sql("SELECT a FROM data").fetchall() == [(None,), (None,)]
+    assert con.sql("SELECT list(a) FROM data").fetchall() == [([None, None],)]
+    # A NULL is a group of its own.
+    groups = con.sql("SELECT b, count(*) FROM data GROUP BY b ORDER BY b").fetchall()
+    assert groups == [("x", 1), (None, 1)]
+    assert con.sql("SELECT DISTINCT a FROM data").fetchall() == [(None,)]
+    frame = pd.DataFrame({"c": pd.Categorical([None, "q", None])})
+    groups = con.sql("SELECT c, count(*) FROM frame GROUP BY c").fetchall()
+    assert sorted(groups, key=str) == [("q", 1), (None, 2)]
+
+
 def damaged() -> dict[str, pa.Array]:
     """Arrays that others made without looking: offsets and keys outside of what they refer to."""
     ints = lambda *values: pa.py_buffer(np.array(values, np.int32).tobytes())  # noqa: E731

@@ -234,3 +234,60 @@ def test_a_macro_of_the_same_name_goes_first_and_is_never_hidden_behind(con):
             con.create_function(name, lambda x: x + 1000, ["BIGINT"], "BIGINT")
     con.execute("DROP MACRO f")
     assert con.sql("SELECT f(1)").fetchone() == (101,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "stored"),
+    [
+        ("INT[2]", [1, None], [1, None]),
+        ("INT[][]", [[1], None, []], [[1], None, []]),
+        ("STRUCT(a INT, b VARCHAR)", {"b": "x", "a": 1}, {"a": 1, "b": "x"}),
+        ("STRUCT(a INT, b INT)", {"b": 2}, {"a": None, "b": 2}),
+        ("STRUCT(m MAP(VARCHAR, TINYINT)[])", {"m": [{"k": 1}, None]}, {"m": [{"k": 1}, None]}),
+        ("MAP(VARCHAR, INT)", {"a": None, "b": 2}, {"a": None, "b": 2}),
+        ("MAP(INT, DOUBLE)", {1: 2, 3: 0.5}, {1: 2.0, 3: 0.5}),
+        ("DOUBLE[]", [1, 2], [1.0, 2.0]),
+        ("DECIMAL(5, 2)[]", [1, decimal.Decimal("1.5")], [1, decimal.Decimal("1.50")]),
+        ("INTERVAL", dt.timedelta(days=1, seconds=2), dt.timedelta(days=1, seconds=2)),
+    ],
+)
+def test_nested_values_have_the_declared_type(con, kind, value, stored):
+    con.create_function("give", lambda n: value if n else None, ["INT"], kind)
+    (rows, types) = ([row[0] for row in con.sql(f"SELECT give({n})").fetchall()] for n in (1, 0))
+    if kind == "INTERVAL":
+        assert con.sql("SELECT give(1) = INTERVAL '1 day 2 seconds'").fetchone() == (True,)
+    else:
+        assert rows == [stored]
+    assert types == [None]
+    assert con.sql("SELECT typeof(give(1))").fetchone() == con.sql(
+        f"SELECT typeof(NULL::{kind})"
+    ).fetchone()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("INT[]", [1.5]),
+        ("INT[][]", [[1], [1.5]]),
+        ("INT[]", "12"),
+        ("INT[]", ["12"]),
+        ("INT[2]", [1, 2, 3]),
+        ("TINYINT[]", [300]),
+        ("DATE[]", [dt.datetime(2024, 1, 1, 5)]),
+        ("STRUCT(a INT)", {"a": 1.5}),
+        ("STRUCT(a INT, b INT)", {"b": 2, "c": 3}),
+        ("STRUCT(a INT, b INT)", {"a": 2, "b": 3, "c": 4}),
+        ("STRUCT(a INT)", [1]),
+        ("MAP(INT, INT)", {1: 2.5}),
+        ("MAP(INT, INT)", [1]),
+    ],
+)
+def test_nested_values_that_do_not_fit_are_an_error(con, kind, value):
+    con.create_function("give", lambda _: value, ["INT"], kind)
+    with pytest.raises(swingdb.Error, match="function give: .*(declared|does not fit)"):
+        con.sql("SELECT give(1)").fetchall()
+    if kind in ("INT[]", "INT[][]", "STRUCT(a INT)"):
+        arrow = pa.array([value])
+        con.create_function("give", lambda _: arrow, ["INT"], kind, type="arrow")
+        with pytest.raises(swingdb.Error, match="function give: .*declared"):
+            con.sql("SELECT give(1)").fetchall()

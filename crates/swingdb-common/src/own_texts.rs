@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch, RecordBatchOptions,
+    Array, ArrayData, ArrayRef, AsArray, GenericByteViewArray, RecordBatch, RecordBatchOptions,
+    make_array,
 };
 use arrow::datatypes::{ByteViewType, DataType};
 use arrow::error::ArrowError;
@@ -17,18 +18,27 @@ const SLACK: usize = 2;
 
 /// The same rows. Columns of texts get a copy of their own where what they hold is much larger.
 pub fn with_own_texts(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let columns = batch.columns().iter().map(own_texts).collect();
+    let columns = batch.columns().iter().map(own_texts).collect::<Result<_, _>>()?;
     let count = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(batch.schema(), columns, &count)
 }
 
-fn own_texts(column: &ArrayRef) -> ArrayRef {
+/// The same values. Texts get a copy of their own where what they hold is much larger, also inside
+/// of lists, structs and maps.
+pub fn own_texts(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let own: Option<ArrayRef> = match column.data_type() {
         DataType::Utf8View => compacted(column.as_string_view()).map(|own| Arc::new(own) as _),
         DataType::BinaryView => compacted(column.as_binary_view()).map(|own| Arc::new(own) as _),
+        nested if nested.is_nested() => {
+            let data = column.to_data();
+            let children = data.child_data().iter();
+            let own = |child: &ArrayData| Ok(own_texts(&make_array(child.clone()))?.to_data());
+            let children = children.map(own).collect::<Result<_, ArrowError>>()?;
+            Some(make_array(data.into_builder().child_data(children).build()?))
+        }
         _ => None,
     };
-    own.unwrap_or_else(|| Arc::clone(column))
+    Ok(own.unwrap_or_else(|| Arc::clone(column)))
 }
 
 fn compacted<T: ByteViewType>(column: &GenericByteViewArray<T>) -> Option<GenericByteViewArray<T>> {

@@ -29,7 +29,7 @@ use datafusion::execution::SessionStateDefaults;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
 
 use aggregates::{
-    compensated, counted, distinct, moments, ordered, ordered_windows, quantiles, sliding,
+    compensated, counted, distinct, firsts, moments, ordered, ordered_windows, quantiles, sliding,
 };
 use json::{paths, to_json};
 use nested::{chosen, fields, lambdas, lists, map, map_values, structs};
@@ -85,6 +85,7 @@ pub fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
     distinct::replace(all);
     quantiles::replace(all);
     sliding::replace(all);
+    firsts::replace(all);
     all.extend(
         counted::functions()
             .chain(moments::functions())

@@ -13,6 +13,7 @@ use swingdb::arrow::datatypes::{DataType, Field};
 use swingdb::{AggregateFunction, Aggregation, Connection, Result};
 
 use crate::columns::from_arrow;
+use crate::declared::{of_type, stored};
 use crate::functions;
 
 /// Rows for which the interpreter's lock is held.
@@ -73,11 +74,10 @@ impl Aggregation for Group {
         let work = &self.work;
         work.call(|methods| {
             let value = methods.call_method1("finish", (&self.state,))?;
-            let array = match value.hasattr("__arrow_c_array__")? {
-                true => from_arrow(&value)?,
-                false => functions::of_values(PyList::new(methods.py(), [value])?.as_any())?,
-            };
-            functions::stored(&array, &work.returns)
+            match value.hasattr("__arrow_c_array__")? {
+                true => stored(&from_arrow(&value)?, &work.returns),
+                false => of_type(PyList::new(methods.py(), [value])?.as_any(), &work.returns),
+            }
         })
     }
 

@@ -20,7 +20,7 @@ use crate::batches::Batches;
 use crate::infer::{common_type_of, exact_float, normal, plain_digits, type_of_alike};
 use crate::{errors, temporal};
 
-type Values<'a, 'py> = &'a [Bound<'py, PyAny>];
+pub type Values<'a, 'py> = &'a [Bound<'py, PyAny>];
 
 /// (name, values, kind, mask): a sequence, or memory of NumPy's type `kind` with a mask of NULLs.
 type Given<'py> = (String, Bound<'py, PyAny>, Option<String>, Option<Bound<'py, PyAny>>);
@@ -291,7 +291,7 @@ fn maps(values: Values<'_, '_>, entries: &FieldRef) -> PyResult<ArrayRef> {
     Ok(Arc::new(array.map_err(errors::raise_arrow)?))
 }
 
-fn validity(values: Values<'_, '_>) -> Option<NullBuffer> {
+pub fn validity(values: Values<'_, '_>) -> Option<NullBuffer> {
     let valid: NullBuffer = values.iter().map(|value| !value.is_none()).collect();
     (valid.null_count() > 0).then_some(valid)
 }

@@ -11,15 +11,14 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use pyo3_arrow::PyArray;
-use swingdb::arrow::array::{Array, ArrayRef, new_null_array};
-use swingdb::arrow::compute::{CastOptions, cast_with_options};
+use swingdb::arrow::array::ArrayRef;
 use swingdb::arrow::datatypes::{DataType, Field};
 use swingdb::{Connection, Error, Result, ScalarFunction};
 
 use crate::called::Called;
-use crate::columns::{build, from_arrow};
-use crate::infer::{common_type_of, normal};
-use crate::{errors, rows};
+use crate::columns::from_arrow;
+use crate::declared::{of_type, stored};
+use crate::rows;
 
 /// Whether the process has ever added a function.
 static ADDED: AtomicBool = AtomicBool::new(false);
@@ -146,8 +145,10 @@ fn run(
 ) -> PyResult<ArrayRef> {
     let columns = columns(py, fields, arrays, arrow)?;
     let result = call.bind(py).call1((columns, count))?;
-    let array = if arrow { from_arrow(&result)? } else { of_values(&result)? };
-    stored(&array, returns)
+    match arrow {
+        true => stored(&from_arrow(&result)?, returns),
+        false => of_type(&result, returns),
+    }
 }
 
 /// Arguments as Arrow arrays, or as lists of values.
@@ -167,53 +168,6 @@ pub fn columns<'py>(
         }
     }
     Ok(columns)
-}
-
-/// An array of what Python values are.
-pub fn of_values(result: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
-    let values: Vec<_> =
-        result.try_iter()?.map(|value| normal(&value?)).collect::<PyResult<_>>()?;
-    build(&values, &common_type_of(&values)?)
-}
-
-/// The values as the declared type, if that is of their kind and has room for them.
-pub fn stored(array: &ArrayRef, returns: &DataType) -> PyResult<ArrayRef> {
-    let given = array.data_type();
-    if given == returns {
-        return Ok(Arc::clone(array));
-    }
-    if array.null_count() == array.len() || given == &DataType::Null {
-        return Ok(new_null_array(returns, array.len()));
-    }
-    if !is_alike(given, returns) {
-        let message = format!("values of type {given} where {returns} was declared");
-        return Err(errors::new("DataError", message));
-    }
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(array, returns, &strict).map_err(errors::raise_arrow)
-}
-
-/// Whether a cast changes the width of values, and nothing else.
-fn is_alike(given: &DataType, returns: &DataType) -> bool {
-    let is_decimal =
-        |t: &DataType| matches!(t, DataType::Decimal128(..) | DataType::Decimal256(..));
-    let is_text =
-        |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    let is_bytes =
-        |t: &DataType| matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
-    let to_number = returns.is_integer() || returns.is_floating() || is_decimal(returns);
-    if given.is_integer() {
-        return to_number;
-    }
-    if is_decimal(given) {
-        return returns.is_floating() || is_decimal(returns);
-    }
-    if given.is_floating() {
-        return returns.is_floating();
-    }
-    is_text(given) && is_text(returns)
-        || is_bytes(given) && is_bytes(returns)
-        || std::mem::discriminant(given) == std::mem::discriminant(returns)
 }
 
 /// What the statement fails with: the exception with its traceback, as text.

@@ -20,6 +20,7 @@ mod capsule;
 mod columns;
 mod database;
 mod databases;
+mod declared;
 mod errors;
 mod files;
 mod fork;

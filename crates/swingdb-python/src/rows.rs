@@ -240,6 +240,10 @@ fn nested<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Values<'py>> {
             let field = Field::new("", dictionary.values().data_type().clone(), true);
             let distinct = values(py, &field, dictionary.values())?;
             let none = py.None().into_bound(py);
+            // Without values all rows are NULL, and `normalized_keys` panics.
+            if distinct.is_empty() {
+                return Ok(vec![none; array.len()]);
+            }
             let pick = |(row, key): (usize, &usize)| {
                 if array.is_null(row) { none.clone() } else { distinct[*key].clone() }
             };

@@ -9,7 +9,9 @@ use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::MemTable;
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan, Volatility};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{Query, Statement, VisitorMut};
 use swingdb_common::cast::convert::{Origin, convert_array};
 use swingdb_common::error::{Error, Result};
@@ -152,8 +154,14 @@ impl Condition {
         let plan = engine.analyzer().execute_and_check(plan, options, |_, _| {})?;
         let LogicalPlan::Projection(projection) = plan else { return Err(only_row()) };
         let Some(expr) = projection.expr.into_iter().next() else { return Err(only_row()) };
-        let (expr, schema) = (expr.unalias(), projection.input.schema().as_ref().clone());
-        Ok(Self { expr, schema })
+        let schema = Arc::clone(projection.input.schema());
+        // Some of the engine's functions are only known in their simple form: `coalesce` is CASE.
+        let context = SimplifyContext::builder()
+            .with_schema(Arc::clone(&schema))
+            .with_config_options(Arc::clone(options))
+            .build();
+        let expr = ExprSimplifier::new(context).simplify(expr.unalias())?;
+        Ok(Self { expr, schema: schema.as_ref().clone() })
     }
 }
 

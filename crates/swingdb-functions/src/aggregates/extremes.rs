@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op;
 
+use crate::aggregates::nested_extremes::NestedExtremes;
 use crate::keys::intervals::{ExtremeLength, is_interval};
 use crate::keys::order::{ExtremeNested, MovingNested, is_ordered_otherwise, is_sorted_by_bytes};
 
@@ -89,7 +90,8 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
         let given = args.return_field.data_type();
-        !is_sorted_by_bytes(given) && self.engine.groups_accumulator_supported(args)
+        is_ordered_otherwise(given)
+            || !is_interval(given) && self.engine.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -101,6 +103,9 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
             DataType::Float16 => groups::<Float16Type>(given, self.greatest),
             DataType::Float32 => groups::<Float32Type>(given, self.greatest),
             DataType::Float64 => groups::<Float64Type>(given, self.greatest),
+            nested if is_ordered_otherwise(nested) => {
+                Box::new(NestedExtremes::new(nested.clone(), self.greatest))
+            }
             _ => return self.engine.create_groups_accumulator(args),
         })
     }

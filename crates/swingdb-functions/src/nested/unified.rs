@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
-use datafusion::common::Result;
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::functions::core::coalesce as coalesce_udf;
 use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
 };
+use swingdb_common::types::sql_names::sql_name;
 
 use crate::engines_own::as_engines;
 
@@ -54,6 +55,21 @@ pub fn common_floating(a: &DataType, b: &DataType) -> Option<DataType> {
     })
 }
 
+/// Whether texts that are written are read as values of this type, which is none of numbers.
+pub fn is_read(of: &DataType) -> bool {
+    of.is_temporal() || of.is_nested() || *of == DataType::Boolean
+}
+
+/// The one type that is beside texts, where [`is_read`] says that these are read as such.
+fn beside_texts(types: &[DataType]) -> Option<DataType> {
+    if !types.iter().any(DataType::is_string) {
+        return None;
+    }
+    let mut others = types.iter().filter(|given| !given.is_null() && !given.is_string());
+    let first = others.next()?;
+    (is_read(first) && others.all(|given| given == first)).then(|| first.clone())
+}
+
 fn fineness(given: &DataType) -> Option<u8> {
     match given {
         DataType::Time32(TimeUnit::Second) => Some(0),
@@ -76,6 +92,10 @@ impl ScalarUDFImpl for OfOneType {
         if let Some(common) = common_time(types) {
             return Ok(vec![common; types.len()]);
         }
+        // Texts that are written are read where the plan is known; see below.
+        if beside_texts(types).is_some() {
+            return Ok(types.to_vec());
+        }
         let mut typed = types.iter().filter(|given| !given.is_null());
         match typed.next() {
             Some(first) if first.is_binary() && typed.all(|given| given == first) => {
@@ -86,6 +106,27 @@ impl ScalarUDFImpl for OfOneType {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let ReturnFieldArgs { arg_fields, scalar_arguments } = args;
+        let types = arg_fields.iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+        let Some(other) = beside_texts(&types) else {
+            return self.engines.return_field_from_args(args);
+        };
+        let is_written = |(given, value): (&DataType, &Option<&ScalarValue>)| {
+            !given.is_string() || value.is_some()
+        };
+        if !types.iter().zip(scalar_arguments).all(is_written) {
+            return plan_err!(
+                "{}: a VARCHAR beside {}; cast one to the type of the other",
+                self.name(),
+                sql_name(&other)
+            );
+        }
+        let read = |field: &FieldRef| match field.data_type().is_string() {
+            true => Arc::new(field.as_ref().clone().with_data_type(other.clone())),
+            false => Arc::clone(field),
+        };
+        let arg_fields = arg_fields.iter().map(read).collect::<Vec<_>>();
+        let args = ReturnFieldArgs { arg_fields: &arg_fields, scalar_arguments };
         self.engines.return_field_from_args(args)
     }
 

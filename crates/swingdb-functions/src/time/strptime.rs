@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Builder, StringArray, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
@@ -93,11 +93,11 @@ impl ScalarUDFImpl for Strptime {
                 (Some(text), Some(formats)) => self.read(text, formats.as_string(), &mut known)?,
                 _ => None,
             };
-            let value = stamp.map(|stamp| {
-                let value = stamp.instant(unit, zone);
-                value.ok_or_else(|| exec_datafusion_err!("{}: out of range", self.name))
-            });
-            made.append_option(value.transpose()?);
+            let value = stamp.as_ref().and_then(|stamp| stamp.instant(unit, zone));
+            if stamp.is_some() && value.is_none() && !self.tries {
+                return exec_err!("{}: out of range", self.name);
+            }
+            made.append_option(value);
         }
         crate::args::as_given(&args, cast(&made.finish(), args.return_field.data_type())?)
     }
@@ -266,6 +266,27 @@ fn read(text: &str, format: &[Item]) -> Option<Stamp> {
     Some(Stamp { days, nanos, zone: parts.zone })
 }
 
+/// How long the zone is that a text begins with: an offset has two digits after its sign, and
+/// two more for minutes, and for seconds behind a colon.
+fn zone_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    if !text.starts_with(['+', '-']) {
+        let is_zone = |c: char| c.is_ascii_alphanumeric() || "+-:/_".contains(c);
+        return text.find(|c: char| !is_zone(c)).unwrap_or(text.len());
+    }
+    let digits = |at: usize| (at..at + 2).all(|at| bytes.get(at).is_some_and(u8::is_ascii_digit));
+    let mut end = 1;
+    for part in 0..3 {
+        let colon = usize::from(part > 0 && bytes.get(end) == Some(&b':'));
+        // Without a colon, what follows hours and minutes is none of the zone.
+        if !digits(end + colon) || part == 2 && colon == 0 {
+            break;
+        }
+        end += colon + 2;
+    }
+    end
+}
+
 /// A number of at most so many digits in a range, and what follows.
 fn number(text: &str, most: usize, range: std::ops::RangeInclusive<i64>) -> Option<(i64, &str)> {
     let count = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
@@ -317,9 +338,7 @@ impl Parts {
             'w' => number(text, 1, 0..=6)?,
             'y' => number(text, 2, 0..=99)?,
             'z' | 'Z' => {
-                let is_zone = |c: char| c.is_ascii_alphanumeric() || "+-:/_".contains(c);
-                let end = text.find(|c: char| !is_zone(c)).unwrap_or(text.len());
-                let (zone, rest) = text.split_at(end);
+                let (zone, rest) = text.split_at(zone_length(text));
                 let zone = read_zone(zone)?;
                 if part == 'Z' && matches!(zone, Where::Offset(_)) {
                     return None;
@@ -493,6 +512,10 @@ mod tests {
         assert_eq!(zone("04:05 +01:30", "%H:%M %z"), Some(Where::Offset(5_400)));
         assert!(matches!(zone("04:05 Asia/Tokyo", "%H:%M %Z"), Some(Where::In(_))));
         assert_eq!(zone("04:05 Nowhere", "%H:%M %Z"), None);
+        assert_eq!(zone("+02/2024", "%z/%Y"), Some(Where::Offset(7_200)));
+        assert_eq!(zone("-02:30-2024", "%z-%Y"), Some(Where::Offset(-9_000)));
+        assert_eq!(zone("+02302024", "%z%Y"), Some(Where::Offset(9_000)));
+        assert_eq!(zone("+2 2024", "%z %Y"), None);
         assert!(known.of("%Q").is_err());
     }
 }

@@ -116,6 +116,39 @@ pub(crate) fn as_doubles(values: Vec<&mut Expr>) {
     }
 }
 
+/// NULLs and texts in a column of VALUES beside UUIDs, JSON or values of an ENUM are such, too: the
+/// engine tells the texts that these are from others, and refuses a list of both.
+pub(crate) fn as_marked(values: Vec<&mut Expr>) {
+    const DRAWN: [&str; 4] = ["gen_random_uuid", "uuid", "uuidv4", "uuidv7"];
+    let marks = |value: &Expr| -> Option<(&'static str, Vec<Expr>)> {
+        let Expr::Function(function) = value else { return None };
+        let name = function.name.to_string().to_ascii_lowercase();
+        if [AS_UUID, TRY_AS_UUID].contains(&name.as_str()) || DRAWN.contains(&name.as_str()) {
+            return Some((AS_UUID, Vec::new()));
+        }
+        if [AS_JSON, TRY_AS_JSON].contains(&name.as_str()) {
+            return Some((AS_JSON, Vec::new()));
+        }
+        if ![AS_ENUM, TRY_AS_ENUM].contains(&name.as_str()) {
+            return None;
+        }
+        let FunctionArguments::List(list) = &function.args else { return None };
+        let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(names))] = list.args.as_slice() else {
+            return None;
+        };
+        Some((AS_ENUM, vec![names.clone()]))
+    };
+    let Some((function, more)) = values.iter().find_map(|value| marks(value)) else { return };
+    let is_plain = |value: &Expr| match value {
+        Expr::Value(value) => matches!(value.value, Value::Null | Value::SingleQuotedString(_)),
+        _ => false,
+    };
+    for value in values.into_iter().filter(|value| is_plain(value)) {
+        let plain = std::mem::replace(value, build::null());
+        *value = call(function, std::iter::once(plain).chain(more.clone()).collect::<Vec<_>>());
+    }
+}
+
 /// Whether it is a value that is written, or a list of such.
 fn is_literal(expr: &Expr) -> bool {
     match expr {

@@ -159,7 +159,9 @@ impl VisitorMut for Rewriter<'_> {
             let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or_default();
             for column in 0..width {
                 let cells = values.rows.iter_mut().filter_map(|row| row.content.get_mut(column));
-                expressions::as_doubles(cells.collect());
+                let mut cells = cells.collect::<Vec<_>>();
+                expressions::as_marked(cells.iter_mut().map(|cell| &mut **cell).collect());
+                expressions::as_doubles(cells);
             }
         }
         ControlFlow::Continue(())

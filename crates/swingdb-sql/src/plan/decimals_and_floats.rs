@@ -11,7 +11,6 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::binary::type_union_resolution;
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, InSubquery};
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast,
@@ -21,6 +20,7 @@ use swingdb_functions::nested::unified::common_time;
 use crate::nodes::expressions::with_element;
 use crate::plan::dates_and_numbers;
 use crate::plan::moments::{self, MAX_LOOKED_AT};
+use crate::plan::written_texts;
 
 /// Whether an expression brings values to a common type.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
@@ -283,40 +283,8 @@ fn compare(mut operands: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
 
 /// As [`unify`], of values of which one is taken.
 fn pick(mut values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
-    let read = read_written(&mut values, schema);
+    let read = written_texts::read(&mut values, schema);
     Ok(unify(values, schema)? | read)
-}
-
-/// Reads written texts beside values of another type as such, as DuckDB and PostgreSQL do: `CASE
-/// WHEN a THEN 1 ELSE '2' END` is a number. The engine makes texts of all.
-fn read_written(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
-    let (mut types, mut texts) = (Vec::new(), Vec::new());
-    for (at, value) in values.iter().enumerate().take(MAX_LOOKED_AT) {
-        match value.get_type(schema) {
-            Ok(DataType::Null) => {}
-            Ok(given) if given.is_string() && matches!(**value, Expr::Literal(..)) => {
-                texts.push(at);
-            }
-            Ok(given) if given.is_numeric() || is_read(&given) => types.push(given),
-            _ => return false,
-        }
-    }
-    let types = distinct(types.into_iter());
-    let wanted = match types.as_slice() {
-        [one] => Some(one.clone()),
-        several if several.iter().all(DataType::is_numeric) => type_union_resolution(several),
-        _ => None,
-    };
-    let Some(wanted) = wanted.filter(|_| !texts.is_empty()) else { return false };
-    for at in texts {
-        *values[at] = cast(std::mem::take(values[at]), wanted.clone());
-    }
-    true
-}
-
-/// Whether texts are read as values of this type, which is none of numbers.
-fn is_read(of: &DataType) -> bool {
-    of.is_temporal() || of.is_nested() || *of == DataType::Boolean
 }
 
 /// Turns decimals into the widest floating point type of the operands, if one has such a type.

@@ -41,3 +41,4 @@ pub(crate) mod uuid_places;
 pub(crate) mod uuids;
 pub(crate) mod value_rows;
 pub(crate) mod withs;
+pub(crate) mod written_texts;

@@ -36,12 +36,14 @@ use swingdb_functions::nested::map_values::value_of;
 use swingdb_functions::nested::unified::list_of;
 
 use crate::desugar::expressions::{DISTINCT_FROM, NOT_DISTINCT_FROM};
-use crate::plan::{dates, moments, times};
+use crate::plan::{dates, moments, times, written_texts};
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAYS_PER_MONTH: f64 = 30.0;
-const NANOS_PER_DAY: f64 = 86_400_000_000_000.0;
+const MICROS_PER_DAY: f64 = 86_400_000_000.0;
 const NANOS_PER_MICRO: f64 = 1_000.0;
+/// Whole microseconds of which 64 bits hold the nanoseconds.
+const MOST_MICROS: f64 = (i64::MAX / 1_000) as f64;
 
 /// See the [module documentation](self). To be asked before the engine's own planners.
 #[derive(Debug)]
@@ -75,8 +77,9 @@ impl ExprPlanner for Operators {
             moments::read_constants(&mut [&mut expr.left, &mut expr.right], schema);
             return Ok(PlannerResult::Original(expr));
         }
+        let mut expr = expr;
+        written_texts::read_operand(&mut expr, schema);
         if matches!(expr.op, BinaryOperator::Plus | BinaryOperator::Minus) {
-            let mut expr = expr;
             let adds = expr.op == BinaryOperator::Plus;
             dates::settle_durations(&mut expr.left, &mut expr.right, adds, schema);
             return Ok(PlannerResult::Original(expr));
@@ -166,9 +169,10 @@ impl ExprPlanner for Operators {
 
     fn plan_array_literal(
         &self,
-        elements: Vec<Expr>,
-        _schema: &DFSchema,
+        mut elements: Vec<Expr>,
+        schema: &DFSchema,
     ) -> Result<PlannerResult<Vec<Expr>>> {
+        written_texts::read(&mut elements.iter_mut().collect::<Vec<_>>(), schema);
         Ok(PlannerResult::Planned(list_of(elements)))
     }
 
@@ -309,16 +313,18 @@ impl Scaled {
         let part = |amount: f64| if self.over { amount / number } else { amount * number };
         let months = part(f64::from(interval.months));
         let days = part(f64::from(interval.days)) + exact(months.fract() * DAYS_PER_MONTH);
-        let nanos = part(interval.nanoseconds as f64) + exact(days.fract()) * NANOS_PER_DAY;
-        let nanos = (nanos / NANOS_PER_MICRO).round() * NANOS_PER_MICRO;
+        // As a DOUBLE a large number of nanoseconds would not be one of whole microseconds.
+        let micros = part(interval.nanoseconds as f64 / NANOS_PER_MICRO);
+        let micros = (micros + exact(days.fract()) * MICROS_PER_DAY).round();
         let limit = f64::from(i32::MAX);
-        if !(months.abs() <= limit && days.abs() <= limit && nanos.abs() < i64::MAX as f64) {
+        if !(months.abs() <= limit && days.abs() <= limit && micros.abs() <= MOST_MICROS) {
             return Err(ArrowError::ArithmeticOverflow(format!(
                 "{}: {interval:?} and {number} give no interval",
                 self.name()
             )));
         }
-        Ok(IntervalMonthDayNano::new(months as i32, days as i32, nanos as i64))
+        let nanos = micros as i64 * NANOS_PER_MICRO as i64;
+        Ok(IntervalMonthDayNano::new(months as i32, days as i32, nanos))
     }
 }
 

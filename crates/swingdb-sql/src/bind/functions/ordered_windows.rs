@@ -29,8 +29,35 @@ pub(crate) fn order_windows<T: VisitMut>(tree: &mut T) {
     let _ = walk_mut(tree, &mut Rewriter);
 }
 
+/// Aggregates that are the same in any order of the rows.
+const UNORDERED: &[&str] = &[
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "count",
+    "max",
+    "mean",
+    "min",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "variance",
+];
+
 fn order_window(function: &mut Function) {
     let name = function.name.to_string().to_ascii_lowercase();
+    if UNORDERED.contains(&name.as_str())
+        && let FunctionArguments::List(list) = &mut function.args
+    {
+        list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(_)));
+        return;
+    }
     let Some((_, in_order, constants)) = FUNCTIONS.iter().find(|(plain, ..)| *plain == name) else {
         return;
     };

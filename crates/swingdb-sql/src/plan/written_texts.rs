@@ -1,0 +1,109 @@
+//! A written text beside values of another type is read as such a value, as DuckDB and PostgreSQL
+//! do: `CASE WHEN a THEN 1 ELSE '2' END` and `2 * '3'` are numbers, `[d, '2024-01-01']` a list of
+//! dates. The engine makes texts of all, or finds no operator.
+//!
+//! Only what stands between quotes is read: texts that are columns, or cast to VARCHAR, stay texts.
+
+use arrow::datatypes::{DataType, IntervalUnit};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::binary::type_union_resolution;
+use datafusion::logical_expr::planner::RawBinaryExpr;
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use swingdb_functions::nested::unified::is_read;
+
+use crate::plan::moments::MAX_LOOKED_AT;
+
+/// Reads the texts among values of which one is taken, or which are elements of one list.
+pub(crate) fn read(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    if !values.iter().any(|value| is_written(value)) {
+        return false;
+    }
+    let mut types = Vec::new();
+    let others = values.iter().filter(|value| !is_written(value));
+    for value in others.take(MAX_LOOKED_AT) {
+        match value.get_type(schema) {
+            Ok(DataType::Null) => {}
+            Ok(given) if types.contains(&given) => {}
+            Ok(given) if given.is_numeric() || is_read(&given) => types.push(given),
+            _ => return false,
+        }
+    }
+    let wanted = match types.as_slice() {
+        [one] => Some(one.clone()),
+        several if several.iter().all(DataType::is_numeric) => type_union_resolution(several),
+        _ => None,
+    };
+    let Some(wanted) = wanted else { return false };
+    for value in values.iter_mut().filter(|value| is_written(value)) {
+        **value = cast(std::mem::take(*value), wanted.clone());
+    }
+    true
+}
+
+/// Whether this is a text between quotes.
+fn is_written(value: &Expr) -> bool {
+    matches!(value, Expr::Literal(text, _) if text.data_type().is_string())
+}
+
+/// Reads a text that an operator of numbers has on one side, and what is added to a timestamp.
+pub(crate) fn read_operand(expr: &mut RawBinaryExpr, schema: &DFSchema) {
+    if operand(&expr.op, DataType::Int64).is_some() {
+        settle(&mut expr.left, schema);
+        settle(&mut expr.right, schema);
+    }
+    let (text, beside) = match (is_written(&expr.left), is_written(&expr.right)) {
+        (true, false) => (&mut expr.left, &expr.right),
+        (false, true) => (&mut expr.right, &expr.left),
+        _ => return,
+    };
+    let Ok(beside) = beside.get_type(schema) else { return };
+    if let Some(wanted) = operand(&expr.op, beside) {
+        *text = cast(std::mem::take(text), wanted);
+    }
+}
+
+/// Reads the texts among what a CASE or `coalesce` gives: an operator beside it is planned before
+/// the plan is [rewritten](crate::plan::rewrite).
+fn settle(expr: &mut Expr, schema: &DFSchema) {
+    let mut values = match expr {
+        Expr::Case(case) => {
+            let results = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut());
+            results.chain(case.else_expr.as_deref_mut()).collect::<Vec<_>>()
+        }
+        Expr::ScalarFunction(call) if matches!(call.name(), "coalesce" | "nvl") => {
+            call.args.iter_mut().collect()
+        }
+        _ => return,
+    };
+    for value in &mut values {
+        settle(value, schema);
+    }
+    read(&mut values, schema);
+}
+
+/// What a text is for an operator, beside a value of a type.
+fn operand(operator: &BinaryOperator, beside: DataType) -> Option<DataType> {
+    use BinaryOperator::{
+        BitwiseAnd, BitwiseOr, Divide, DuckIntegerDivide, Minus, Modulo, Multiply,
+        PGBitwiseShiftLeft, PGBitwiseShiftRight, Plus,
+    };
+    match (operator, beside) {
+        (Plus, DataType::Timestamp(..)) => Some(DataType::Interval(IntervalUnit::MonthDayNano)),
+        // A text may have more digits than the type beside it.
+        (Plus | Minus | Multiply | Divide | Modulo, given) if given.is_decimal() => {
+            Some(DataType::Float64)
+        }
+        (Plus | Minus | Multiply | Divide | Modulo | DuckIntegerDivide, given)
+            if given.is_integer() || given.is_floating() =>
+        {
+            Some(given)
+        }
+        (BitwiseAnd | BitwiseOr | PGBitwiseShiftLeft | PGBitwiseShiftRight, given)
+            if given.is_integer() =>
+        {
+            Some(given)
+        }
+        _ => None,
+    }
+}
