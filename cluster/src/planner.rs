@@ -405,10 +405,9 @@ impl ClusterPlanner {
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         for planner in &self.staged {
             let staged = planner.create_physical_plan(plan, session).await;
-            match staged.and_then(|staged| self.sendable(staged, session)) {
-                Ok(staged) => return Ok(staged),
-                // Shuffles by cuts need all nodes in a stage, which has fewer tasks here.
-                Err(_) => {}
+            // Shuffles by cuts need all nodes in a stage: an error says that it has fewer tasks.
+            if let Ok(staged) = staged.and_then(|staged| self.sendable(staged, session)) {
+                return Ok(staged);
             }
         }
         Ok(None)
