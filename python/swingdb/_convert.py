@@ -355,7 +355,7 @@ def _depends_on_first(of: pyarrow.DataType) -> bool:
     types = import_optional("pyarrow", "a pandas frame").types
     if types.is_nested(of):
         return any(_depends_on_first(of.field(index).type) for index in range(of.num_fields))
-    return types.is_temporal(of) or types.is_binary(of)
+    return bool(types.is_temporal(of) or types.is_binary(of))
 
 
 def _reason(error: Exception) -> str:

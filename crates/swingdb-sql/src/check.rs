@@ -12,6 +12,7 @@ use datafusion::datasource::MemTable;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan, Volatility};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::PhysicalExpr;
 use datafusion::sql::sqlparser::ast::{Query, Statement, VisitorMut};
 use swingdb_common::cast::convert::{Origin, convert_array};
 use swingdb_common::error::{Error, Result};
@@ -36,8 +37,7 @@ impl Checker for SqlChecker {
         let mut view = view_of(txn);
         let schema = checked_schema(table, check);
         let condition = Condition::plan(&mut view, table.name(), &schema, &check.sql)?;
-        let engine = engine::base_state()?;
-        let test = engine.create_physical_expr(condition.expr, &condition.schema)?;
+        let test = condition.physical()?;
         Ok(Arc::new(move |batch: &RecordBatch| {
             let answers = test.evaluate(batch)?.into_array(batch.num_rows())?;
             // A condition that is NULL whatever the row.
@@ -56,8 +56,7 @@ impl Checker for SqlChecker {
         let schema = generating_schema(table, generated);
         let mut view = view_of(txn);
         let value = Condition::of_row(&mut view, table.name(), &schema, &generated.sql, GENERATED)?;
-        let engine = engine::base_state()?;
-        let compute = engine.create_physical_expr(value.expr, &value.schema)?;
+        let compute = value.physical()?;
         let field = table.columns()[column].field().with_nullable(true);
         Ok(Arc::new(move |batch: &RecordBatch| {
             let values = compute.evaluate(batch)?.into_array(batch.num_rows())?;
@@ -154,14 +153,20 @@ impl Condition {
         let plan = engine.analyzer().execute_and_check(plan, options, |_, _| {})?;
         let LogicalPlan::Projection(projection) = plan else { return Err(only_row()) };
         let Some(expr) = projection.expr.into_iter().next() else { return Err(only_row()) };
-        let schema = Arc::clone(projection.input.schema());
-        // Some of the engine's functions are only known in their simple form: `coalesce` is CASE.
+        let (expr, schema) = (expr.unalias(), projection.input.schema().as_ref().clone());
+        Ok(Self { expr, schema })
+    }
+
+    /// What computes it. Some of the engine's functions are only known in their simple form:
+    /// `coalesce` is CASE. Which columns it has, the expression says as it was written.
+    fn physical(self) -> Result<Arc<dyn PhysicalExpr>> {
+        let engine = engine::base_state()?;
         let context = SimplifyContext::builder()
-            .with_schema(Arc::clone(&schema))
-            .with_config_options(Arc::clone(options))
+            .with_schema(Arc::new(self.schema.clone()))
+            .with_config_options(Arc::clone(engine.config_options()))
             .build();
-        let expr = ExprSimplifier::new(context).simplify(expr.unalias())?;
-        Ok(Self { expr, schema: schema.as_ref().clone() })
+        let expr = ExprSimplifier::new(context).simplify(self.expr)?;
+        Ok(engine.create_physical_expr(expr, &self.schema)?)
     }
 }
 

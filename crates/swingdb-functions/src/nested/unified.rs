@@ -21,6 +21,11 @@ pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
     all.into_iter().map(|engines| ScalarUDF::new_from_impl(OfOneType { engines }))
 }
 
+/// `coalesce(a, b)`, which `nvl` and `ifnull` are.
+pub fn first_of() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(OfOneType { engines: coalesce_udf() }))
+}
+
 /// `[a, b]`.
 pub fn list_of(elements: Vec<Expr>) -> Expr {
     ScalarUDF::new_from_impl(OfOneType { engines: make_array_udf() }).call(elements)

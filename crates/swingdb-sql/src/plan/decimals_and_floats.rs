@@ -15,7 +15,7 @@ use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, InSubque
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast,
 };
-use swingdb_functions::nested::unified::common_time;
+use swingdb_functions::nested::unified::{common_time, first_of};
 
 use crate::nodes::expressions::with_element;
 use crate::plan::dates_and_numbers;
@@ -90,7 +90,13 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
         Expr::ScalarFunction(call) if picks_one(call.name()) => {
             // The first argument of `nvl2` is only asked whether it is NULL.
             let first = usize::from(call.name() == "nvl2").min(call.args.len());
-            pick(call.args[first..].iter_mut().collect(), schema)?
+            let picked = pick(call.args[first..].iter_mut().collect(), schema)?;
+            // The engine's `nvl` makes texts of dates.
+            let is_nvl = call.name() == "nvl";
+            if is_nvl {
+                call.func = first_of();
+            }
+            picked | is_nvl
         }
         _ => false,
     };
