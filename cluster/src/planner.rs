@@ -377,7 +377,7 @@ impl ClusterPlanner {
             }
             let mut shown = shown;
             let mut known = self.with_values(plan, session, shown.as_deref_mut()).await?;
-            if !reach.is_here {
+            if reach.runs_at_nodes() {
                 known = self.with_keys(known, session, shown.as_deref_mut()).await?;
                 if let Some(made) = self.in_stages(&known, session).await? {
                     return Ok(made);
@@ -559,6 +559,11 @@ impl Reaches {
         })?;
         Ok(reaches)
     }
+
+    /// Whether nodes may be able to carry the plan out.
+    fn runs_at_nodes(self) -> bool {
+        self.nodes && !self.is_here && !self.is_own
+    }
 }
 
 /// Tries to plan parts of a statement in stages.
@@ -585,11 +590,8 @@ impl<'a> Attempts<'a> {
     }
 
     async fn staged(&self, plan: &LogicalPlan) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let reaches = Reaches::of(plan)?;
         let is_left = |left: usize| left.checked_sub(1);
-        if !reaches.nodes
-            || reaches.is_here
-            || reaches.is_own
+        if !Reaches::of(plan)?.runs_at_nodes()
             || self.left.fetch_update(Relaxed, Relaxed, is_left).is_err()
         {
             return Ok(None);

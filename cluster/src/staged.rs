@@ -33,10 +33,11 @@ pub(crate) trait Stages: Sync {
     ) -> BoxFuture<'a, Result<Option<Arc<dyn ExecutionPlan>>>>;
 }
 
-/// A plan that stays here, with the parts of it that run at nodes as tables.
+/// A plan that stays here, with the parts of it that run at nodes as tables. That nodes cannot
+/// carry out the whole is known.
 pub(crate) async fn placed(plan: &LogicalPlan, stages: &dyn Stages) -> Result<LogicalPlan> {
     let mut placing = Placing { stages, parts: HashMap::new() };
-    let done = placing.placed(plan).await?;
+    let done = placing.below(plan).await?;
     // Names of one part read the same rows, in subqueries too.
     with_parts(done, &placing.parts)
 }
@@ -63,22 +64,27 @@ impl Placing<'_> {
             {
                 return Ok(table_of(plan, staged));
             }
-            let inputs = match plan {
-                // The other input runs again for each step.
-                LogicalPlan::RecursiveQuery(query) => vec![query.static_term.as_ref()],
-                _ => plan.inputs(),
-            };
-            let mut placed = Vec::with_capacity(inputs.len());
-            for input in inputs {
-                placed.push(self.placed(input).await?);
-            }
-            let mut placed = placed.into_iter();
-            let done = plan.clone().map_children(|input| match placed.next() {
-                Some(placed) => Ok(Transformed::yes(placed)),
-                None => Ok(Transformed::no(input)),
-            });
-            done.data()
+            self.below(plan).await
         })
+    }
+
+    /// The plan with what has become of its inputs.
+    async fn below(&mut self, plan: &LogicalPlan) -> Result<LogicalPlan> {
+        let inputs = match plan {
+            // The other input runs again for each step.
+            LogicalPlan::RecursiveQuery(query) => vec![query.static_term.as_ref()],
+            _ => plan.inputs(),
+        };
+        let mut placed = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            placed.push(self.placed(input).await?);
+        }
+        let mut placed = placed.into_iter();
+        let done = plan.clone().map_children(|input| match placed.next() {
+            Some(placed) => Ok(Transformed::yes(placed)),
+            None => Ok(Transformed::no(input)),
+        });
+        done.data()
     }
 }
 

@@ -46,19 +46,20 @@ impl OptimizerRule for JoinOrder {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let options = config.options();
-        let spread = options.extensions.get::<Spreads>().map(|spreads| Spread::new(spreads, &plan));
-        reorder_joins(plan, spread.transpose()?.as_ref())
+        let elsewhere =
+            options.extensions.get::<Spreads>().map(|spreads| Elsewhere::new(spreads, &plan));
+        reorder_joins(plan, elsewhere.transpose()?.as_ref())
     }
 }
 
 /// What is known of a statement whose tables lie on several machines.
-struct Spread<'a> {
+struct Elsewhere<'a> {
     spreads: &'a Spreads,
     /// The columns that come out, or that something else than a filter of one table names.
     used: HashSet<Column>,
 }
 
-impl<'a> Spread<'a> {
+impl<'a> Elsewhere<'a> {
     fn new(spreads: &'a Spreads, plan: &LogicalPlan) -> Result<Self> {
         let mut used = plan.schema().columns().into_iter().collect::<HashSet<_>>();
         plan.apply_with_subqueries(|node| {
@@ -76,7 +77,7 @@ impl<'a> Spread<'a> {
 
 fn reorder_joins(
     plan: LogicalPlan,
-    spread: Option<&Spread<'_>>,
+    elsewhere: Option<&Elsewhere<'_>>,
 ) -> Result<Transformed<LogicalPlan>> {
     plan.transform_down_with_subqueries(|node| {
         let Transformed { data: node, transformed: restricted, .. } = restrict_below(node);
@@ -90,14 +91,14 @@ fn reorder_joins(
         // What is below the relations is looked at on its own.
         let mut changed = restricted;
         for relation in &mut graph.relations {
-            let inner = reorder_joins(relation.clone(), spread)?;
+            let inner = reorder_joins(relation.clone(), elsewhere)?;
             changed |= inner.transformed;
             *relation = inner.data;
         }
         let reordered = match graph.relations.len() {
             0..=2 => None,
             n if n > MAX_RELATIONS => None,
-            _ => graph.reorder(&wanted, spread)?,
+            _ => graph.reorder(&wanted, elsewhere)?,
         };
         let data = match reordered {
             Some(plan) => {
@@ -290,7 +291,7 @@ impl Graph {
     fn reorder(
         &self,
         wanted: &[Column],
-        spread: Option<&Spread<'_>>,
+        elsewhere: Option<&Elsewhere<'_>>,
     ) -> Result<Option<LogicalPlan>> {
         let schemas = self.relations.iter().map(|r| Arc::clone(r.schema())).collect::<Vec<_>>();
         let distinct_columns = wanted.iter().collect::<HashSet<_>>().len() == wanted.len();
@@ -315,9 +316,9 @@ impl Graph {
             let Some(set) = self.relations_of(condition, &schemas) else { return Ok(None) };
             others.push((set, condition.clone()));
         }
-        let moves = spread.and_then(|spread| {
-            let is_used = |column: &Column| spread.used.contains(column);
-            Moves::new(spread.spreads, &self.relations, &edges, is_used)
+        let moves = elsewhere.and_then(|elsewhere| {
+            let is_used = |column: &Column| elsewhere.used.contains(column);
+            Moves::new(elsewhere.spreads, &self.relations, &edges, is_used)
         });
         let search = Search { estimates: &estimates, edges: &edges, others: &others, moves };
         let Some(best) = search.run() else { return Ok(None) };
@@ -421,12 +422,7 @@ impl Search<'_> {
     }
 
     fn connected(&self, a: Set, b: Set) -> bool {
-        self.between(a, b).next().is_some()
-    }
-
-    /// The equalities between two parts.
-    fn between(&self, a: Set, b: Set) -> impl Iterator<Item = &Edge> {
-        self.edges.iter().filter(move |edge| {
+        self.edges.iter().any(|edge| {
             let [(l, _), (r, _)] = &edge.sides;
             (l & a == *l && r & b == *r) || (l & b == *l && r & a == *r)
         })
@@ -441,10 +437,7 @@ impl Search<'_> {
         let probe = left.rows.max(right.rows);
         let (moved, place) = match &self.moves {
             None => (0.0, Place::Everywhere),
-            Some(moves) => {
-                let sides = [(a, left.place, left.rows), (b, right.place, right.rows)];
-                moves.join(sides, self.between(a, b))
-            }
+            Some(moves) => moves.join([(a, left.place, left.rows), (b, right.place, right.rows)]),
         };
         let cost = left.cost + right.cost + rows + 2.0 * build + 0.5 * probe + moved;
         Some(Best { cost, rows, parts: Some((small, large)), place })

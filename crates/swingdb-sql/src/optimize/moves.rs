@@ -131,8 +131,8 @@ pub(super) struct Moves {
     /// Of each relation.
     places: Vec<Place>,
     widths: Vec<f64>,
-    /// The columns of the equalities' sides: the place in the list is their bit.
-    columns: Vec<Expr>,
+    /// Of each equality both sides: the relations, and the bit of the column, zero of what is none.
+    edges: Vec<[(Set, u64); 2]>,
 }
 
 impl Moves {
@@ -145,31 +145,36 @@ impl Moves {
     ) -> Option<Self> {
         let mut columns = Vec::new();
         for (_, side) in edges.iter().flat_map(|edge| &edge.sides) {
-            if matches!(side, Expr::Column(_)) && !columns.contains(side) {
-                columns.push(side.clone());
+            if matches!(side, Expr::Column(_)) && !columns.contains(&side) {
+                columns.push(side);
             }
         }
+        if columns.len() > u64::BITS as usize {
+            return None;
+        }
+        let bit = |side: &Expr| {
+            let place = columns.iter().position(|known| *known == side);
+            place.map_or(0, |place| 1 << place)
+        };
         let (mut machines, mut kinds, mut places) = (1, Vec::new(), Vec::new());
         for relation in relations {
             let (spread, column) = spreads.of(relation)?;
             machines = machines.max(spread.machines);
-            let bit = column.and_then(|column| {
-                columns.iter().position(|known| *known == Expr::Column(column.clone()))
-            });
-            places.push(match (spread.by, bit) {
-                (SpreadBy::Everywhere, _) => Place::Everywhere,
-                (SpreadBy::Column { kind, .. }, Some(bit)) => {
+            let bit = column.map_or(0, |column| bit(&Expr::Column(column)));
+            places.push(match spread.by {
+                SpreadBy::Everywhere => Place::Everywhere,
+                SpreadBy::Column { kind, .. } if bit != 0 => {
                     let known = kinds.iter().position(|known| *known == kind);
                     let number = known.unwrap_or_else(|| {
                         kinds.push(kind);
                         kinds.len() - 1
                     });
-                    Place::By(1 << bit, number)
+                    Place::By(bit, number)
                 }
                 _ => Place::Anyhow,
             });
         }
-        if machines < 2 || columns.len() > u64::BITS as usize {
+        if machines < 2 {
             return None;
         }
         let width = |relation: &LogicalPlan| {
@@ -179,7 +184,9 @@ impl Moves {
             needed.map(|(_, field)| bytes_of(field.data_type())).sum()
         };
         let widths = relations.iter().map(width).collect();
-        Some(Self { machines: machines as f64, places, widths, columns })
+        let both = |edge: &Edge| edge.sides.each_ref().map(|(set, side)| (*set, bit(side)));
+        let edges = edges.iter().map(both).collect();
+        Some(Self { machines: machines as f64, places, widths, edges })
     }
 
     pub(super) fn place(&self, relation: usize) -> Place {
@@ -191,16 +198,8 @@ impl Moves {
         rows * widths.map(|(_, width)| width).sum::<f64>()
     }
 
-    fn bit(&self, side: &Expr) -> Option<u64> {
-        self.columns.iter().position(|known| known == side).map(|place| 1 << place)
-    }
-
     /// What it costs to bring the rows of two sides together, and where the rows of the join are.
-    pub(super) fn join<'a>(
-        &self,
-        sides: [(Set, Place, f64); 2],
-        edges: impl Iterator<Item = &'a Edge>,
-    ) -> (f64, Place) {
+    pub(super) fn join(&self, sides: [(Set, Place, f64); 2]) -> (f64, Place) {
         let [(a, a_place, a_rows), (b, b_place, b_rows)] = sides;
         match (a_place, b_place) {
             (Place::Everywhere, other) | (other, Place::Everywhere) => return (0.0, other),
@@ -217,18 +216,21 @@ impl Moves {
                 found = (bytes, place);
             }
         };
-        for edge in edges {
-            let [(l, left), (_, right)] = &edge.sides;
-            let (a_side, b_side) = if l & a == *l { (left, right) } else { (right, left) };
-            let bits = (self.bit(a_side), self.bit(b_side));
-            let both = bits.0.unwrap_or(0) | bits.1.unwrap_or(0);
-            let lies_by = |place: Place, bit: Option<u64>| match (place, bit) {
-                (Place::By(columns, kind), Some(bit)) if columns & bit != 0 => {
-                    Some((columns, kind))
-                }
+        for [(l, left), (r, right)] in &self.edges {
+            let joins = |one: Set, other: Set| l & one == *l && r & other == *r;
+            let (a_bit, b_bit) = if joins(a, b) {
+                (left, right)
+            } else if joins(b, a) {
+                (right, left)
+            } else {
+                continue;
+            };
+            let both = a_bit | b_bit;
+            let lies_by = |place: Place, bit: &u64| match place {
+                Place::By(columns, kind) if columns & bit != 0 => Some((columns, kind)),
                 _ => None,
             };
-            match (lies_by(a_place, bits.0), lies_by(b_place, bits.1)) {
+            match (lies_by(a_place, a_bit), lies_by(b_place, b_bit)) {
                 (Some((a_columns, a_kind)), Some((b_columns, b_kind))) if a_kind == b_kind => {
                     return (0.0, Place::By(a_columns | b_columns, a_kind));
                 }
@@ -257,41 +259,40 @@ fn bytes_of(data_type: &DataType) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::prelude::col;
-
     use super::*;
 
-    /// Three relations of equal width; the first two lie by the columns that join them.
-    fn moves(machines: f64) -> Moves {
+    /// Three relations of equal width; the first two lie by `a.x` and `b.x`, the third by `c.y`.
+    fn moves(edge: [(Set, u64); 2]) -> Moves {
         Moves {
-            machines,
+            machines: 8.0,
             places: vec![Place::By(1, 0), Place::By(2, 0), Place::By(8, 0)],
             widths: vec![10.0; 3],
-            columns: ["a.x", "b.x", "b.y", "c.y"].map(col).to_vec(),
+            edges: vec![edge],
         }
     }
 
-    fn edge(left: (Set, &str), right: (Set, &str)) -> Edge {
-        Edge::new([(left.0, col(left.1)), (right.0, col(right.1))], [1.0; 2])
+    fn moved(edge: [(Set, u64); 2], sides: [(usize, f64); 2]) -> (f64, Place) {
+        let moves = moves(edge);
+        moves.join(sides.map(|(nth, rows)| (1 << nth, moves.place(nth), rows)))
     }
 
     #[test]
     fn what_moves_depends_on_where_the_rows_lie() {
-        let moves = moves(8.0);
-        let side = |nth: usize, rows: f64| (1 << nth, moves.place(nth), rows);
-        let by_x = edge((1, "a.x"), (2, "b.x"));
-        let together = moves.join([side(0, 1e6), side(1, 1e6)], [&by_x].into_iter());
+        let a_x_is_b_x = [(1, 1), (2, 2)];
+        let together = moved(a_x_is_b_x, [(0, 1e6), (1, 1e6)]);
         assert_eq!(together, (0.0, Place::By(3, 0)));
         // The one that lies by another column moves, whichever is larger.
-        let by_y = edge((2, "b.y"), (4, "c.y"));
-        let moved = moves.join([side(1, 1000.0), side(2, 500.0)], [&by_y].into_iter());
-        assert_eq!(moved, (1000.0 * 10.0 * BYTE_COST, Place::By(12, 0)));
+        let b_y_is_c_y = [(2, 4), (4, 8)];
+        let one = moved(b_y_is_c_y, [(1, 1000.0), (2, 500.0)]);
+        assert_eq!(one, (1000.0 * 10.0 * BYTE_COST, Place::By(12, 0)));
+        let other = moved(b_y_is_c_y, [(2, 500.0), (1, 1000.0)]);
+        assert_eq!(other, one);
         // Few rows are sent to all machines, and the others stay where they are.
-        let few = moves.join([side(1, 1000.0), side(2, 5.0)], [&by_y].into_iter());
+        let few = moved(b_y_is_c_y, [(1, 1000.0), (2, 5.0)]);
         assert_eq!(few, (7.0 * 5.0 * 10.0 * BYTE_COST, Place::By(2, 0)));
         // Both are dealt out where neither lies by its key.
-        let neither = edge((1, "a.z"), (4, "c.z"));
-        let both = moves.join([side(0, 1000.0), side(2, 900.0)], [&neither].into_iter());
+        let of_neither = [(1, 0), (4, 0)];
+        let both = moved(of_neither, [(0, 1000.0), (2, 900.0)]);
         assert_eq!(both, (1900.0 * 10.0 * BYTE_COST, Place::By(0, DEALT_OUT)));
     }
 }
