@@ -26,6 +26,7 @@
 //! | `joins` | the database's own joins, as bytes and in their places |
 //! | `top_of_groups` | another operator of the database's, as bytes |
 //! | [`planner`] | which parts of a plan run where |
+//! | `shown` | what EXPLAIN shows of queries that come before a statement |
 //! | [`node`] | the server |
 //! | [`changes`] | changes of all nodes or none |
 //! | [`cluster`], [`session`] | the coordinator |
@@ -64,6 +65,7 @@ pub mod scan;
 pub mod serve;
 pub mod session;
 pub mod settings;
+pub(crate) mod shown;
 pub(crate) mod staged;
 pub(crate) mod subqueries;
 pub(crate) mod top_of_groups;

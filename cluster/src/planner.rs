@@ -22,9 +22,7 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryLimit};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{FunctionRegistry, TaskContext};
-use datafusion::logical_expr::{
-    AggregateUDF, Explain, ExplainFormat, Expr, LogicalPlan, PlanType, StringifiedPlan,
-};
+use datafusion::logical_expr::{AggregateUDF, ExplainFormat, Expr, LogicalPlan};
 use datafusion::physical_expr::window::{
     PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
 };
@@ -32,7 +30,6 @@ use datafusion::physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFun
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, displayable,
@@ -68,6 +65,7 @@ use crate::node::worker::ScanCodec;
 use crate::reduce;
 use crate::scan::{Reach, ShardScan, ShardedTable, spread_of};
 use crate::settings::SessionSettings;
+use crate::shown::Shown;
 use crate::staged::{self, Stages};
 use crate::subqueries;
 use crate::wire::{Budget, TOKEN_HEADER};
@@ -346,19 +344,21 @@ impl QueryPlanner for ClusterPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if let LogicalPlan::Explain(explain) = plan
-            && explain.explain_format == ExplainFormat::Indent
-        {
-            let mut shown = Vec::new();
-            let plan = self.planned(&explain.plan, session, Some(&mut shown)).await?;
-            return Ok(explained(explain, &plan, &shown));
+        let Some(mut shown) = Shown::of(plan) else {
+            return self.planned(plan, session, None).await;
+        };
+        match plan {
+            LogicalPlan::Explain(explain) if explain.explain_format == ExplainFormat::Indent => {
+                let made = self.planned(&explain.plan, session, Some(&mut shown)).await?;
+                Ok(shown.explained(explain, made.as_ref()))
+            }
+            _ => {
+                let made = self.planned(plan, session, Some(&mut shown)).await?;
+                shown.analyzed(made)
+            }
         }
-        self.planned(plan, session, None).await
     }
 }
-
-/// The plans of subqueries whose values are computed first.
-type Shown = Vec<Arc<dyn ExecutionPlan>>;
 
 impl ClusterPlanner {
     /// Plans a query. Values of subqueries are computed before the plan is sent, or, where it is
@@ -383,10 +383,10 @@ impl ClusterPlanner {
                     return Ok(made);
                 }
             }
-            let attempts = Attempts::new(self, session, shown.is_some());
+            let attempts = Attempts::new(self, session, shown.as_deref());
             let placed = staged::placed(&known, &attempts).await?;
-            if let Some(shown) = shown {
-                shown.extend(attempts.shown());
+            if let (Some(shown), Some(of_parts)) = (shown, attempts.shown()) {
+                shown.extend(of_parts);
             }
             match self.own.create_physical_plan(&placed, session).await {
                 Ok(made) => Ok(made),
@@ -442,13 +442,13 @@ impl ClusterPlanner {
             && let Some(asked) = reduce::next(&plan, &before, self.ask_keys_from)?
         {
             let made = self.planned(&asked.query, session, None).await?;
-            match &mut shown {
-                Some(shown) => shown.push(made),
-                None => {
-                    if let Some(keys) = reduce::keys_of(made, state.task_ctx()).await? {
-                        plan = asked.put(plan, keys, state)?;
-                    }
-                }
+            if shown.as_ref().is_none_or(|shown| shown.runs())
+                && let Some(keys) = reduce::keys_of(Arc::clone(&made), state.task_ctx()).await?
+            {
+                plan = asked.put(plan, keys, state)?;
+            }
+            if let Some(shown) = &mut shown {
+                shown.add(made).await?;
             }
             before.push(asked);
         }
@@ -471,17 +471,13 @@ impl ClusterPlanner {
             // It may have subqueries itself.
             let inner = shown.as_deref_mut();
             let made = self.planned(&subquery.subquery, session, inner).await?;
-            let value = match (&mut shown, session.as_any().downcast_ref::<SessionState>()) {
-                (Some(shown), _) => {
-                    shown.push(made);
-                    subqueries::stand_in(&subquery)?
-                }
-                (None, Some(state)) => subqueries::value_of(made, state.task_ctx()).await?,
-                (None, None) => {
-                    let message = "a session of another kind".to_string();
-                    return Err(DataFusionError::Internal(message));
-                }
+            let value = match shown.as_ref().is_none_or(|shown| shown.runs()) {
+                true => subqueries::value_of(Arc::clone(&made), session.task_ctx()).await?,
+                false => subqueries::stand_in(&subquery)?,
             };
+            if let Some(shown) = &mut shown {
+                shown.add(made).await?;
+            }
             values.push((subquery, value));
         }
         match values.is_empty() {
@@ -572,7 +568,7 @@ struct Attempts<'a> {
     session: &'a dyn Session,
     /// Those that may still be made: each asks nodes for the values that it needs.
     left: AtomicUsize,
-    /// Plans of these values, where the statement is only shown.
+    /// What the statement shows of these.
     shown: Option<Mutex<Shown>>,
 }
 
@@ -580,13 +576,13 @@ impl<'a> Attempts<'a> {
     /// The most parts of a statement.
     const MOST: usize = 16;
 
-    fn new(planner: &'a ClusterPlanner, session: &'a dyn Session, is_shown: bool) -> Self {
-        let shown = is_shown.then(Mutex::default);
+    fn new(planner: &'a ClusterPlanner, session: &'a dyn Session, shown: Option<&Shown>) -> Self {
+        let shown = shown.map(|shown| Mutex::new(shown.of_part()));
         Self { planner, session, left: AtomicUsize::new(Self::MOST), shown }
     }
 
-    fn shown(self) -> Shown {
-        self.shown.map(Mutex::into_inner).unwrap_or_default()
+    fn shown(self) -> Option<Shown> {
+        self.shown.map(Mutex::into_inner)
     }
 
     async fn staged(&self, plan: &LogicalPlan) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -597,7 +593,7 @@ impl<'a> Attempts<'a> {
             return Ok(None);
         }
         let (planner, session) = (self.planner, self.session);
-        let mut shown = self.shown.as_ref().map(|_| Shown::new());
+        let mut shown = self.shown.as_ref().map(|shown| shown.lock().of_part());
         let known = planner.with_values(plan, session, shown.as_mut()).await?;
         let known = planner.with_keys(known, session, shown.as_mut()).await?;
         let made = planner.in_stages(&known, session).await?;
@@ -623,30 +619,6 @@ fn distributed(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>>
         true => Some(plan),
         false => plan.children().into_iter().find(|child| child.is::<DistributedExec>()),
     }
-}
-
-/// EXPLAIN of what will run; `before` is what computes values first.
-fn explained(
-    explain: &Explain,
-    plan: &Arc<dyn ExecutionPlan>,
-    before: &[Arc<dyn ExecutionPlan>],
-) -> Arc<dyn ExecutionPlan> {
-    let mut texts = explain.stringified_plans.clone();
-    let logical = explain.plan.display_indent().to_string();
-    let text = |plan: &Arc<dyn ExecutionPlan>| {
-        displayable(plan.as_ref()).indent(explain.verbose).to_string()
-    };
-    let mut physical = text(plan);
-    for (nth, plan) in before.iter().enumerate() {
-        let number = nth + 1;
-        physical += &format!("Query {number}, whose rows are asked for first:\n{}", text(plan));
-    }
-    texts.push(StringifiedPlan::new(PlanType::FinalLogicalPlan, logical));
-    texts.push(StringifiedPlan::new(PlanType::FinalPhysicalPlan, physical));
-    if !explain.verbose {
-        texts.retain(|text| text.should_display(false));
-    }
-    Arc::new(ExplainExec::new(Arc::clone(explain.schema.inner()), texts, explain.verbose))
 }
 
 /// Whether nodes would run exactly the stages of a plan. If so, the statement's settings have what

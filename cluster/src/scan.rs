@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{
     Constraint, Constraints, DataFusionError, Result, ScalarValue, Statistics,
 };
@@ -33,6 +33,9 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -291,6 +294,8 @@ pub struct ShardScan {
     properties: Arc<PlanProperties>,
     /// The plans for the shards of this process, made by the first partition.
     local: Arc<Vec<OnceCell<Arc<dyn ExecutionPlan>>>>,
+    /// What came from shards of other processes.
+    received: ExecutionPlanMetricsSet,
 }
 
 impl ShardScan {
@@ -302,7 +307,8 @@ impl ShardScan {
             Boundedness::Bounded,
         ));
         let local = Arc::new((0..said.room).map(|_| OnceCell::new()).collect());
-        Self { said, statistics, running: Arc::default(), properties, local }
+        let (running, received) = (Arc::default(), ExecutionPlanMetricsSet::new());
+        Self { said, statistics, running, properties, local, received }
     }
 
     /// With conditions that become known while the plan runs.
@@ -625,7 +631,24 @@ impl ExecutionPlan for ShardScan {
             Ok::<_, DataFusionError>(rows)
         };
         let rows = futures::stream::once(rows).try_flatten();
+        let received = BaselineMetrics::new(&self.received, partition);
+        let rows = rows.map(move |batch| batch.map(|batch| batch.record_output(&received)));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    /// Those of the shards' own scans, where they are of this process.
+    fn metrics(&self) -> Option<MetricsSet> {
+        let mut all = self.received.clone_inner();
+        for plan in self.local.iter().filter_map(OnceCell::get) {
+            let walked = plan.apply(|node| {
+                if let (true, Some(of_scan)) = (node.children().is_empty(), node.metrics()) {
+                    of_scan.iter().for_each(|metric| all.push(Arc::clone(metric)));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            });
+            debug_assert!(walked.is_ok(), "nothing in it fails");
+        }
+        Some(all)
     }
 
     fn statistics_from_inputs(

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -19,10 +19,13 @@ use datafusion::datasource::provider_as_source;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan, TableType};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs, displayable,
 };
-use futures::future::BoxFuture;
+use datafusion_distributed::{DistributedConfig, DistributedMetricsFormat, explain_analyze};
+use futures::future::{self, BoxFuture};
+use futures::{StreamExt, stream};
 use swingdb_sql::engine::{PartId, expected, part_of, with_parts};
 
 /// Makes a plan of stages; `None`: nodes cannot carry it out.
@@ -113,7 +116,8 @@ fn rows_of(plan: &LogicalPlan) -> f64 {
 fn table_of(plan: &LogicalPlan, staged: Arc<dyn ExecutionPlan>) -> LogicalPlan {
     let mut statistics = Statistics::new_unknown(&staged.schema());
     statistics.num_rows = Precision::Inexact(rows_of(plan) as usize);
-    let rows = StagedRows(Arc::new(StagedExec { staged, statistics: Arc::new(statistics) }));
+    let statistics = Arc::new(statistics);
+    let rows = StagedRows(Arc::new(StagedExec { staged, statistics, measured: Arc::default() }));
     LogicalPlan::TableScan(TableScan {
         table_name: "rows of nodes".into(),
         source: provider_as_source(Arc::new(rows)),
@@ -161,6 +165,21 @@ impl TableProvider for StagedRows {
 struct StagedExec {
     staged: Arc<dyn ExecutionPlan>,
     statistics: Arc<Statistics>,
+    /// The plan with its figures, once it has run.
+    measured: Arc<OnceLock<String>>,
+}
+
+impl StagedExec {
+    /// Its rows, and then its figures.
+    fn measured(&self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+        let (staged, measured) = (Arc::clone(&self.staged), Arc::clone(&self.measured));
+        let measuring = async move {
+            let text = explain_analyze(staged, DistributedMetricsFormat::Aggregated).await;
+            text.map(|text| _ = measured.set(text)).err().map(Err)
+        };
+        let rows = rows.chain(stream::once(measuring).filter_map(future::ready));
+        Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows))
+    }
 }
 
 impl DisplayAs for StagedExec {
@@ -169,7 +188,8 @@ impl DisplayAs for StagedExec {
         if format == DisplayFormatType::TreeRender {
             return Ok(());
         }
-        let text = displayable(self.staged.as_ref()).indent(false).to_string();
+        let planned = || displayable(self.staged.as_ref()).indent(false).to_string();
+        let text = self.measured.get().cloned().unwrap_or_else(planned);
         text.lines().try_for_each(|line| write!(f, "\n  | {line}"))
     }
 }
@@ -206,7 +226,10 @@ impl ExecutionPlan for StagedExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        self.staged.execute(partition, context)
+        let distributed = context.session_config().options().extensions.get::<DistributedConfig>();
+        let is_measured = distributed.is_some_and(|distributed| distributed.collect_metrics);
+        let rows = self.staged.execute(partition, context)?;
+        Ok(if is_measured { self.measured(rows) } else { rows })
     }
 
     fn statistics_from_inputs(

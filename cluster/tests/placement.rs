@@ -554,6 +554,8 @@ fn few_keys_of_joins_are_asked_for_first() {
             let is_told = |line: &str| line.contains("table=a") && line.contains("conditions=1");
             let is_empty = sql.ends_with("x = 9");
             assert!(done.lines().any(is_told) || is_empty, "{sql}\n{done}");
+            let (_, before) = done.split_once("Query 1, whose rows are asked for first").unwrap();
+            assert!(before.contains("table=b") && before.contains("output_rows="), "{sql}\n{done}");
         }
         for sql in [
             "SELECT k FROM a WHERE k IN \
@@ -639,7 +641,10 @@ fn parts_of_a_plan_that_stays_at_the_coordinator_run_at_nodes() {
             let is_read = |line: &str| line.trim_start().starts_with("ShardScan");
             assert!(!plan.lines().any(is_read), "{sql}\n{plan}");
             let done = carried_out(&both.session, &sql);
-            assert!(done.contains("StagedExec"), "{sql}\n{done}");
+            let staged = done.split("StagedExec").nth(1).unwrap_or_else(|| panic!("{sql}\n{done}"));
+            // What the scans have done at their nodes.
+            let has_figures = |line: &str| line.contains("bytes_scanned=");
+            assert!(staged.lines().any(has_figures), "{sql}\n{done}");
         }
     });
 }
