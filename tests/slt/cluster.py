@@ -88,25 +88,25 @@ class Clustered:
             address = node.stdout.readline().decode().split()[-1]
             self._places.append(f"{address}/shard")
         self._program, self._cut = programs / "swingdb-cluster", cut
-        self._sessions = {0: self._opened()}
+        self._sessions = {0: self.opened()}
         #: Whose transactions are open.
         self._blocks: set[int] = set()
         #: Says what types and values are called.
         self._local = swingdb.connect()
 
-    def _opened(self) -> swingdb.Cluster:
+    def opened(self) -> swingdb.Cluster:
         return swingdb.cluster(self._places, program=self._program)
 
     def session(self, number: int) -> swingdb.Cluster:
         """The session of a number, made when it is named first."""
         if number not in self._sessions:
-            self._sessions[number] = self._opened()
+            self._sessions[number] = self.opened()
         return self._sessions[number]
 
     def reconnect(self, number: int) -> None:
         """Replaces a session."""
         self._sessions[number].close()
-        self._sessions[number] = self._opened()
+        self._sessions[number] = self.opened()
         self._blocks.discard(number)
 
     def _column(self, session: swingdb.Cluster, statement: str) -> str | None:

@@ -33,6 +33,7 @@ use crate::bind::columns::names_of;
 use crate::bind::lookahead::Lookahead;
 use crate::bind::reused_aliases;
 use crate::bind::reused_aliases::Names;
+use crate::bind::system;
 use crate::bind::with_clauses::Withs;
 
 /// Replaces identifiers that differ from what they mean only in case, and names unnamed columns.
@@ -148,11 +149,12 @@ struct Collector<'a> {
 }
 
 impl Collector<'_> {
-    /// Adds the columns of files that a function reads. What cannot be read is an error later.
-    fn add_files(&mut self, factor: &TableFactor) {
+    /// Adds the columns that a function of files or of catalogs gives. One that fails does so again
+    /// later.
+    fn add_function(&mut self, factor: &TableFactor) {
         let TableFactor::Table { name, alias, args: Some(_), .. } = factor else { return };
         let function = name.to_string().to_lowercase();
-        if !is_file_function(&function) {
+        if !is_file_function(&function) && !system::names::is_function(&function) {
             return;
         }
         let names = names_of(self.planner, &Withs::default(), factor).unwrap_or_default();
@@ -265,7 +267,7 @@ impl Visitor for Collector<'_> {
                 self.names.add_column(&column.name.value);
             }
         }
-        self.add_files(factor);
+        self.add_function(factor);
         ControlFlow::Continue(())
     }
 
