@@ -109,7 +109,7 @@ fn bound_backwards(
 fn backwards(first: i64, last: i64, count: i64) -> (i64, i64) {
     let from_start = |place: i64| if place < 0 { place + count + 1 } else { place };
     let (first, last) = (from_start(first).min(count), from_start(last).max(1));
-    if first < last { (1, 2) } else { (first, last) }
+    if first < last { (count + 1, count + 1) } else { (first, last) }
 }
 
 /// The number of elements of a list; `None` where it is NULL.

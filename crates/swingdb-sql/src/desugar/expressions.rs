@@ -16,6 +16,7 @@ use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID};
 use crate::ast::build;
 use crate::ast::build::{DOUBLE, call, cast, is_named, text};
 use crate::desugar::{constants, intervals, quantified, registered};
+use crate::text::statement_forms::OPEN_END;
 
 /// The operators that stand for IS DISTINCT FROM and its opposite: what they compare is settled
 /// where operators are planned.
@@ -381,12 +382,18 @@ fn from_the_greatest(function: &mut Function) {
     }
 }
 
-/// `list[2:]`: what is behind the end does not matter. `list[:2:-1]` begins at the end.
+/// `list[2:]`: what is behind the end does not matter. `list[:2:-1]` begins at the end, and
+/// `list[2:-:-1]` ends at the beginning.
 fn open_slices(expr: &mut Expr) {
     let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
     for access in access_chain {
         if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride }) = access
         {
+            let is_open = |end: &mut Expr| {
+                matches!(end, Expr::Identifier(end)
+                    if end.quote_style.is_some() && end.value == OPEN_END)
+            };
+            _ = upper_bound.take_if(is_open);
             let (first, behind) = (|| build::integer(1), || build::integer(i32::MAX as usize));
             let last = || Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(first()) };
             let by = |forwards: Expr, backwards: Expr| match stride.as_ref() {

@@ -24,6 +24,7 @@
 //! | `EXPLAIN (FORMAT json)`, `FORMAT text` | `EXPLAIN (FORMAT pgjson)`, `indent` |
 //! | `1_000`, `0x1F`, `0o17`, `0b101` | `1000`, `31`, `15`, `5` |
 //! | `json -> 'key'`, `json -> 0` | `json #> 'key'`, which is no lambda |
+//! | `list[2:-:-1]`, `list[2::-1]` | `list[2:"-":-1]` |
 //!
 //! The parser has a node for each form on the right. The dialect reads the `*` of INSERT and MERGE
 //! ([`text::dialect`](crate::text::dialect)). [`ast::insert`](crate::ast::insert) and
@@ -43,6 +44,7 @@ use crate::text::tokens::Pass;
 pub(crate) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pass = Pass::new(tokens);
     numbers(&mut pass);
+    open_ends(&mut pass);
     let (tokens, words) = pass.parts();
     json_arrows::of_json(tokens, words);
     structs(&mut pass);
@@ -65,6 +67,26 @@ fn numbers(pass: &mut Pass) {
             pass.replace(word, count, vec![Token::Number(digits, false)]);
         }
         word += 1;
+    }
+}
+
+/// What stands for the end of a slice that is left open before a step.
+pub(crate) const OPEN_END: &str = "-";
+
+/// `:-:` and `::-1` of slices; the parser takes the latter for a cast.
+fn open_ends(pass: &mut Pass) {
+    for word in 0..pass.len() {
+        let count = match [0, 1, 2].map(|behind| pass.token(word + behind)) {
+            [Some(Token::Colon), Some(Token::Minus), Some(Token::Colon)] => 3,
+            [Some(Token::DoubleColon), Some(Token::Minus), _] => 1,
+            _ => continue,
+        };
+        let end = Word {
+            value: OPEN_END.to_string(),
+            quote_style: Some('"'),
+            keyword: Keyword::NoKeyword,
+        };
+        pass.replace(word, count, vec![Token::Colon, Token::Word(end), Token::Colon]);
     }
 }
 
