@@ -112,6 +112,11 @@ fn changes_return_their_rows() {
         both.change("DELETE FROM t WHERE k IN (SELECT k FROM u WHERE n > 140) RETURNING *");
         both.change("DELETE FROM r WHERE g > 15 RETURNING z");
         both.change("INSERT INTO r SELECT 100 + g, z FROM r WHERE g < 2 RETURNING g, z");
+        both.change("INSERT INTO t BY NAME SELECT 'c' AS s, k + 5000 AS K FROM t WHERE k < 9");
+        both.change("WITH w AS (SELECT 5 AS z, 300 AS g) INSERT INTO r BY NAME FROM w RETURNING g");
+        let unknown = "INSERT INTO r BY NAME SELECT 1 AS g, 2 AS nothing";
+        assert!(matches!(both.session.query(unknown).err(), Some(Error::Table { .. })));
+        both.change("INSERT INTO r BY POSITION SELECT 400, 1");
         both.change("INSERT INTO u SELECT * FROM u WHERE k < 0 RETURNING n");
         both.change("DELETE FROM u WHERE k < 0 RETURNING n AS gone");
         both.refuses("DELETE FROM t WHERE k = 1 RETURNING (SELECT max(n) FROM u)");

@@ -26,6 +26,8 @@ pub enum Change {
         table: String,
         /// Its columns in the order of the query's; none: all.
         columns: Vec<String>,
+        /// `BY NAME`: its columns are the query's, by their names.
+        by_name: bool,
         /// The query.
         query: String,
         /// `OR REPLACE`, `OR IGNORE`, or nothing.
@@ -416,13 +418,15 @@ fn insert(mut reader: Reader<'_>) -> Result<Change> {
         return refused("INSERT without INTO");
     }
     let table = reader.table()?;
+    let by_name = reader.take_all(&["by", "name"]);
+    let is_by_position = !by_name && reader.take_all(&["by", "position"]);
     let mut columns = Vec::new();
     let starts = ["select", "with", "from", "values", "table", "("];
     let is_query = reader
         .words
         .get(reader.at + 1)
         .is_some_and(|next| starts.iter().any(|start| next.text.eq_ignore_ascii_case(start)));
-    if !is_query {
+    if !is_query && !by_name && !is_by_position {
         columns = reader.names()?;
     }
     if !starts.iter().any(|start| reader.is(start)) {
@@ -451,7 +455,7 @@ fn insert(mut reader: Reader<'_>) -> Result<Change> {
         }
         None => String::new(),
     };
-    Ok(Change::Insert { table, columns, query, or, conflict, keys, returning })
+    Ok(Change::Insert { table, columns, by_name, query, or, conflict, keys, returning })
 }
 
 /// `WITH ... INSERT INTO t SELECT ...`: the WITH is the query's.
@@ -677,6 +681,15 @@ mod tests {
         assert_eq!(columns, ["a", "b\"c"]);
         let change = read("insert into t (select 1)").unwrap();
         assert!(matches!(change, Some(Change::Insert { columns, .. }) if columns.is_empty()));
+        for (sql, is_by_name) in
+            [("INSERT INTO t BY NAME FROM s", true), ("INSERT INTO t BY POSITION FROM s", false)]
+        {
+            let Some(Change::Insert { by_name, query, .. }) = read(sql).unwrap() else {
+                panic!("{sql}")
+            };
+            assert_eq!((by_name, query.as_str()), (is_by_name, "FROM s"));
+        }
+        assert!(read("INSERT INTO t BY NAME (a) SELECT 1").is_err());
         assert!(read("INSERT INTO t DEFAULT VALUES").is_err());
         assert!(read("INSERT INTO s.t VALUES (1)").is_err());
     }

@@ -298,8 +298,10 @@ impl Transaction {
                 }
                 self.rows(session, (table, &known), (&sql, *behind), &values)
             }
-            Change::Insert { table, columns, query, or, conflict, returning, .. } => {
+            Change::Insert { table, columns, by_name, query, or, conflict, returning, .. } => {
                 let (name, known) = known(session, table)?;
+                let named = by_name.then(|| names_in(session, query, parameters)).transpose()?;
+                let columns = named.as_ref().unwrap_or(columns);
                 if !or.is_empty() || !conflict.is_empty() {
                     check_conflict(&name, &known, conflict, || self.has_unique_columns(&name))?;
                 }
@@ -791,6 +793,12 @@ fn wanted(table: &str, known: &Known, columns: &[String]) -> Result<Vec<FieldRef
         }
         _ => Ok(wanted),
     }
+}
+
+/// What the columns of a query are called.
+fn names_in(session: &Session, query: &str, parameters: &[Value]) -> Result<Vec<String>> {
+    let rows = asked(session, &format!("SELECT * FROM ({query}) LIMIT 0"), parameters)?;
+    Ok(rows.schema().map(|schema| names_of(&schema)).unwrap_or_default())
 }
 
 /// The query whose rows are inserted: they have the columns' types already when they decide about

@@ -7,7 +7,7 @@
 //! | `CREATE TABLE t (a, b) AS ...` | `CREATE TABLE t (a ANY TYPE, b ANY TYPE) AS ...` |
 //! | `CREATE TABLE t (a INT, b AS (a + 1))` | `CREATE TABLE t (a INT, b ANY TYPE AS (a + 1))` |
 //! | `INSERT INTO t BY NAME SELECT ...` | `INSERT INTO t AS t PARTITION (*) SELECT ...` |
-//! | `INSERT INTO t FROM s` | `INSERT INTO t AS t FROM s` |
+//! | `INSERT INTO t FROM s`, `INSERT INTO t BY POSITION FROM s` | `INSERT INTO t AS t FROM s` |
 //! | `INSERT INTO t (VALUES ...)` | `INSERT INTO t VALUES ...` |
 //! | `MERGE ... WHEN MATCHED THEN DO NOTHING` | `... THEN UPDATE SET ROW = * WHERE FALSE` |
 //! | `MERGE ... WHEN NOT MATCHED THEN DO NOTHING` | `... THEN INSERT ROW WHERE FALSE` |
@@ -298,7 +298,7 @@ const BEFORE_TARGET: [&[&str]; 5] = [
 /// Words behind the table of an INSERT that the parser takes for no alias of it.
 const BEHIND_TARGET: [&str; 5] = ["as", "default", "select", "values", "with"];
 
-/// `INSERT [OR x] INTO a.b BY NAME`, and other words behind the name that are no alias. Brackets
+/// `INSERT [OR x] INTO a.b BY NAME`, `BY POSITION`, and other words behind the name that are no alias. Brackets
 /// around VALUES are no list of columns.
 fn insert_target(pass: &mut Pass, insert: usize) {
     let mut word = insert + 1;
@@ -338,6 +338,8 @@ fn insert_target(pass: &mut Pass, insert: usize) {
     if pass.is_word(next, "BY") && pass.is_word(next + 1, "NAME") {
         let star = [Token::make_keyword("PARTITION"), Token::LParen, Token::Mul, Token::RParen];
         pass.replace(next, 2, star.to_vec());
+    } else if pass.is_word(next, "BY") && pass.is_word(next + 1, "POSITION") {
+        pass.blank(&[next, next + 1]);
     }
 }
 
