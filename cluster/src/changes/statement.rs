@@ -689,7 +689,6 @@ mod tests {
             };
             assert_eq!((by_name, query.as_str()), (is_by_name, "FROM s"));
         }
-        assert!(read("INSERT INTO t BY NAME (a) SELECT 1").is_err());
         assert!(read("INSERT INTO t DEFAULT VALUES").is_err());
         assert!(read("INSERT INTO s.t VALUES (1)").is_err());
     }
