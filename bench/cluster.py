@@ -3,8 +3,9 @@
 Nodes are processes in a network namespace of the benchmark's own, so that all bytes of its
 loopback device are theirs; that takes root. All answers are compared with those of one database.
 CPU is that of all nodes and of the coordinator, against that of one database with the same data,
-which runs each query in turn with the cluster: what else the machine does changes both. The files
-that tables are loaded from are on a disk (`$TMPDIR`).
+which runs each query in turn with the cluster: what else the machine does changes both. Where memory
+does not hold both, `--apart` runs the one database before, and drops it. The files that tables are
+loaded from are on a disk (`$TMPDIR`), or in the folder of `--files`.
 
 The model ([cluster_model]) says from the measured costs of tasks, rows and bytes how far a cluster
 scales, and what stops it first.
@@ -12,6 +13,8 @@ scales, and what stops it first.
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import os
 import shutil
 import statistics
@@ -19,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import cluster_model
@@ -103,15 +107,47 @@ class Shards:
             node.wait()
 
 
-def measured(shards: Shards, one: swingdb.Connection, sql: str) -> dict:
+class One:
+    """One database with all rows; it runs a query whenever it is asked what that costs."""
+
+    def __init__(self, database: swingdb.Connection) -> None:
+        self._database = database
+
+    def answer(self, sql: str) -> list:
+        """The rows of a query."""
+        return self._database.execute(sql).fetchall()
+
+    def cpu(self, sql: str) -> float:
+        """CPU seconds of a query."""
+        before = cpu_seconds(os.getpid())
+        self._database.sql(sql).arrow()
+        return cpu_seconds(os.getpid()) - before
+
+
+class OneBefore:
+    """What one database did before it was dropped."""
+
+    def __init__(self, one: One) -> None:
+        texts = [path.read_text() for path in QUERIES]
+        self._answers = {sql: one.answer(sql) for sql in texts}
+        self._cpu = {sql: statistics.mean(one.cpu(sql) for _ in range(ROUNDS)) for sql in texts}
+
+    def answer(self, sql: str) -> list:
+        """The rows of a query."""
+        return self._answers[sql]
+
+    def cpu(self, sql: str) -> float:
+        """CPU seconds of a query."""
+        return self._cpu[sql]
+
+
+def measured(shards: Shards, one: One | OneBefore, sql: str) -> dict:
     """One query: seconds, CPU seconds, bytes, tasks; and the CPU seconds of one database."""
     plan = shards.session.query(f"EXPLAIN ANALYZE {sql}").fetchall()
     plan = cluster_model.network_of("\n".join(row[-1] for row in plan))
     seconds, cpu, coordinator, moved, alone = [], [], [], [], []
     for _ in range(ROUNDS):
-        alone_before = cpu_seconds(os.getpid())
-        one.sql(sql).arrow()
-        alone.append(cpu_seconds(os.getpid()) - alone_before)
+        alone.append(one.cpu(sql))
         cpu_before, bytes_before, begun = shards.cpu(), loopback_bytes(), time.perf_counter()
         own_before = cpu_seconds(shards.coordinator)
         shards.session.query(sql).arrow()
@@ -142,6 +178,21 @@ def one_database(files: Path) -> swingdb.Connection:
     return one
 
 
+@contextlib.contextmanager
+def files_of(arguments: argparse.Namespace) -> Iterator[Path]:
+    """The folder of the tables' Parquet files: one that is there, or one for this run."""
+    if arguments.files is not None:
+        yield arguments.files
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        common.generate_tpch(arguments, "source")
+        with swingdb.snapshot("source") as source:
+            for table in TABLES:
+                source.execute(f"COPY {table} TO '{folder}/{table}.parquet'")
+        swingdb.drop("source")
+        yield Path(folder)
+
+
 def snapshot_seconds(shards: Shards) -> float:
     """How long a session takes to move to the newest state of all nodes."""
     times = []
@@ -153,7 +204,7 @@ def snapshot_seconds(shards: Shards) -> float:
 
 
 def on_shards(
-    programs: Path, files: Path, count: int, one: swingdb.Connection
+    programs: Path, files: Path, count: int, one: One | OneBefore
 ) -> tuple[list[dict], float]:
     """All queries on a cluster of so many shards, and how long its snapshot takes."""
     home = Path(os.environ["SWINGDB_HOME"])
@@ -163,8 +214,7 @@ def on_shards(
         shards.load(files)
         for path in QUERIES:
             sql = path.read_text()
-            answer = one.execute(sql).fetchall()
-            compare(path.stem, shards.session.query(sql).fetchall(), answer)
+            compare(path.stem, shards.session.query(sql).fetchall(), one.answer(sql))
             rows.append({"query": path.stem, "shards": count, **measured(shards, one, sql)})
         return rows, snapshot_seconds(shards)
     finally:
@@ -192,23 +242,26 @@ def main() -> None:
     arguments = common.parse(__doc__, lambda parser: (
         parser.add_argument("--programs", default=None, help="folder of the cluster's programs"),
         parser.add_argument("--shards", default="1,2,4,8"),
+        parser.add_argument("--apart", action="store_true", help="drop the one database before"),
+        parser.add_argument("--files", type=Path, help="Parquet files of an earlier run"),
         parser.add_argument("--dry", action="store_true", help="write no results"),
     ))
     in_namespace()
     programs = Path(arguments.programs or common.ROOT / "target/cluster/release")
     rows, snapshots = [], {}
-    with common.namespace(), tempfile.TemporaryDirectory() as folder:
-        files = Path(folder)
-        common.generate_tpch(arguments, "source")
-        with swingdb.snapshot("source") as source:
-            for table in TABLES:
-                source.execute(f"COPY {table} TO '{files / table}.parquet'")
-        swingdb.drop("source")
-        with one_database(files) as one:
-            for count in map(int, arguments.shards.split(",")):
-                here, snapshots[count] = on_shards(programs, files, count, one)
-                rows += here
-                say(here, snapshots[count])
+    with (
+        common.namespace(),
+        files_of(arguments) as files,
+        one_database(files) as database,
+    ):
+        one: One | OneBefore = One(database)
+        if arguments.apart:
+            one = OneBefore(one)
+            database.close()
+        for count in map(int, arguments.shards.split(",")):
+            here, snapshots[count] = on_shards(programs, files, count, one)
+            rows += here
+            say(here, snapshots[count])
     figures = {"scale": arguments.scale, "rows": rows, "snapshot_seconds": snapshots}
     figures["model"] = cluster_model.prices(rows)
     for line in cluster_model.report(figures, arguments.scale * 1e9):
