@@ -56,7 +56,8 @@ struct Counted {
 }
 
 fn entry_fields(values: &DataType) -> Fields {
-    let key = Field::new("key", values.clone(), false);
+    // Nothing but NULL is nothing to count.
+    let key = Field::new("key", values.clone(), values.is_null());
     vec![key, Field::new("value", DataType::UInt64, true)].into()
 }
 

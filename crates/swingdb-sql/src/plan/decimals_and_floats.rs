@@ -20,7 +20,7 @@ use swingdb_functions::nested::unified::{common_time, first_of};
 use crate::nodes::expressions::with_element;
 use crate::plan::dates_and_numbers;
 use crate::plan::moments::{self, MAX_LOOKED_AT};
-use crate::plan::written_texts;
+use crate::plan::{struct_fields, written_texts};
 
 /// Whether an expression brings values to a common type.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
@@ -96,6 +96,9 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
             if is_nvl {
                 call.func = first_of();
             }
+            if matches!(call.name(), "coalesce" | "make_array") {
+                written_texts::check(call.name(), &call.args, schema)?;
+            }
             picked | is_nvl
         }
         _ => false,
@@ -164,6 +167,7 @@ pub(crate) fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
         distinct(fields.map(|field| field.data_type().clone()))
     });
     let types = types.collect::<Vec<_>>();
+    types.iter().try_for_each(|types| struct_fields::common(types).map(drop))?;
     let stays = |types: &Vec<DataType>| types.iter().all(|given| settled(given, types) == *given);
     if types.iter().all(stays) {
         return match has_first_types(&union) {
@@ -213,6 +217,11 @@ pub(crate) fn distinct(types: impl Iterator<Item = DataType>) -> Vec<DataType> {
 /// What values of a type become beside values of all these types, also inside of lists, structs and
 /// maps. All else is left to the engine.
 pub(crate) fn settled(given: &DataType, all: &[DataType]) -> DataType {
+    if given.is_nested()
+        && let Ok(Some(structs)) = struct_fields::common(all)
+    {
+        return structs;
+    }
     if let Some(common) = common(all)
         && becomes(given, &common)
     {
@@ -303,6 +312,7 @@ fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
         return Ok(false);
     }
     dates_and_numbers::check(types.iter().cloned())?;
+    struct_fields::common(&types)?;
     let mut changed = false;
     for operand in operands {
         let Ok(given) = operand.get_type(schema) else { continue };
