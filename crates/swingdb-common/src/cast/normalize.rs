@@ -24,8 +24,8 @@
 //!
 //! Inside of lists and structs too. [`prepared_type`] says whether there is anything to do.
 //!
-//! **Cycle.** What is nested is cast by [`nested`] and [`maps`], what is encoded by [`encoded`], and
-//! their parts as values alone are.
+//! **Cycle.** What is nested is cast by [`nested`] and [`maps`], what is encoded by [`encoded`],
+//! and their parts as values alone are.
 
 use std::sync::Arc;
 

@@ -56,8 +56,7 @@ struct Counted {
 }
 
 fn entry_fields(values: &DataType) -> Fields {
-    // Nothing but NULL is nothing to count.
-    let key = Field::new("key", values.clone(), values.is_null());
+    let key = Field::new("key", values.clone(), false);
     vec![key, Field::new("value", DataType::UInt64, true)].into()
 }
 

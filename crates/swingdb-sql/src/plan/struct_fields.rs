@@ -28,6 +28,9 @@ pub(crate) fn common(types: &[DataType]) -> Result<Option<DataType>> {
 fn differ(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
         (DataType::Struct(a), DataType::Struct(b)) => {
+            if is_unnamed(a) != is_unnamed(b) {
+                return true;
+            }
             let lacks = |fields: &Fields, others: &Fields| {
                 fields.iter().any(|field| named(others, field).is_none())
             };
@@ -43,6 +46,10 @@ fn differ(a: &DataType, b: &DataType) -> bool {
     }
 }
 
+fn is_unnamed(fields: &Fields) -> bool {
+    fields.iter().enumerate().all(|(place, field)| *field.name() == format!("c{place}"))
+}
+
 fn named<'a>(fields: &'a Fields, like: &Field) -> Option<&'a FieldRef> {
     fields.iter().find(|field| field.name().eq_ignore_ascii_case(like.name()))
 }
@@ -52,6 +59,15 @@ fn merged(a: &DataType, b: &DataType) -> Option<DataType> {
     match (a, b) {
         (same, other) if same == other => Some(same.clone()),
         (DataType::Null, given) | (given, DataType::Null) => Some(given.clone()),
+        // The fields of ROW(1, 2) go by their places.
+        (DataType::Struct(a), DataType::Struct(b)) if is_unnamed(a) || is_unnamed(b) => {
+            let named = if is_unnamed(a) { b } else { a };
+            let fields = a.iter().zip(b).zip(named).map(|((a, b), named)| {
+                Some(Field::new(named.name(), merged(a.data_type(), b.data_type())?, true))
+            });
+            let fields = (a.len() == b.len()).then(|| fields.collect::<Option<Fields>>());
+            fields.flatten().map(DataType::Struct)
+        }
         (DataType::Struct(a), DataType::Struct(b)) => {
             let own = a.iter().map(|field| {
                 let both = match named(b, field) {

@@ -42,9 +42,11 @@ pub(crate) fn are_in(node: &LogicalPlan) -> bool {
         )
 }
 
-/// Whether a function compares the elements of a list with its second argument, or those of it.
+/// Whether a function compares the elements of a list with its second argument, or those of it. The
+/// keys of a map are not compared with its values.
 fn is_of_lists(function: &str) -> bool {
     [SEARCH_FUNCTIONS, JOIN_FUNCTIONS].iter().any(|functions| functions.contains(&function))
+        && function != "map_of_lists"
 }
 
 /// Whether this compares.
