@@ -491,3 +491,63 @@ def test_truth_values_of_a_byte_each_are_boolean(form: str) -> None:
         ]
         con.append("t", FORMS[form](given))
         assert con.execute("SELECT i FROM t WHERE b").fetchall() == [(2,), (4,), (2,), (4,)]
+
+
+def test_null_among_the_values_of_a_dictionary(con, tmp_path):
+    keys = pa.array([0, 1, None], pa.int8())
+    con.register("d", pa.table({"x": pa.DictionaryArray.from_arrays(keys, pa.array(["x", None]))}))
+    assert con.sql("SELECT x::VARCHAR, coalesce(lower(x), '-') FROM d").fetchall() == [
+        ("x", "x"), (None, "-"), (None, "-")
+    ]
+    con.execute(f"COPY d TO '{tmp_path}/d.json'")
+    assert (tmp_path / "d.json").read_text() == '{"x":"x"}\n{"x":null}\n{"x":null}\n'
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        (pa.array([1, None], pa.timestamp("us")), ["1970-01-01 00:00:00.000001", None]),
+        (pa.array([1e16, None]), ["1e+16", None]),
+        (pa.array([b"\xff", None]), ["\\xFF", None]),
+        (pa.array([[2, None], None]), ["[2, NULL]", None]),
+    ],
+)
+def test_dictionaries_of_all_types_as_text(con, values, texts):
+    keys = pa.array([0, 1, 0], pa.int32())
+    con.register("d", pa.table({"x": pa.DictionaryArray.from_arrays(keys, values)}))
+    wanted = [(text,) for text in [*texts, texts[0]]]
+    assert con.sql("SELECT x::VARCHAR FROM d").fetchall() == wanted
+    assert con.sql("SELECT count(*) FROM (SELECT DISTINCT x FROM d)").fetchone() == (2,)
+
+
+def test_categories_that_no_row_has_are_not_cast(con):
+    frame = pd.DataFrame({"x": pd.Categorical(["7", "8"], categories=["none", "8", "7"])})
+    con.register("frame", frame)
+    assert con.sql("SELECT x::INT FROM frame").fetchall() == [(7,), (8,)]
+
+
+def test_run_end_encoded_columns(con, tmp_path):
+    ends = pa.array([2, 3, 5], pa.int32())
+    runs = pa.RunEndEncodedArray.from_arrays(ends, pa.array([1, None, 3]))
+    con.register("r", pa.table({"x": runs.slice(1)}))
+    assert con.sql("SELECT x, lag(x) OVER () FROM r").fetchall() == [
+        (1, None), (None, 1), (3, None), (3, 3)
+    ]
+    assert con.sql("SELECT min(x), max(x), count(x) FROM r").fetchone() == (1, 3, 3)
+    con.execute(f"COPY r TO '{tmp_path}/r.csv'")
+    assert (tmp_path / "r.csv").read_text() == "x\n1\n\n3\n3\n"
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_unions_as_text_and_as_numbers(con, tmp_path, kind):
+    kinds = pa.array([0, 1, 0], pa.int8())
+    if kind == "sparse":
+        children = [pa.array([1, None, 3]), pa.array(["a", "2", "c"])]
+        union = pa.UnionArray.from_sparse(kinds, children)
+    else:
+        offsets = pa.array([0, 0, 1], pa.int32())
+        union = pa.UnionArray.from_dense(kinds, offsets, [pa.array([1, 3]), pa.array(["2"])])
+    con.register("u", pa.table({"x": union}))
+    assert con.sql("SELECT x::VARCHAR, x::INT FROM u").fetchall() == [("1", 1), ("2", 2), ("3", 3)]
+    with pytest.raises(swingdb.NotSupportedError, match="CAST it to VARCHAR"):
+        con.execute(f"COPY u TO '{tmp_path}/u.parquet'")

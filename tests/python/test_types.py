@@ -417,3 +417,51 @@ def test_numpy_arrays_of_times_as_parameters(con, unit):
 def test_a_time_of_day_with_a_zone_is_refused(con):
     with pytest.raises(swingdb.DataError, match="zone"):
         con.execute("SELECT $1", [dt.time(12, tzinfo=UTC)])
+
+
+FINE = "2024-01-01 00:00:00.123456789"
+
+
+@pytest.mark.parametrize("value", [pd.Timestamp(FINE), np.datetime64(FINE), FINE])
+def test_nanoseconds_of_points_in_time_are_kept(con, value):
+    sql = "SELECT $1::TIMESTAMP_NS::VARCHAR"
+    assert con.execute(sql, [value]).fetchone() == (FINE,)
+    con.register("frame", pd.DataFrame({"x": pd.Series([value, None], dtype=object)}))
+    texts = con.sql("SELECT x::VARCHAR FROM frame").fetchall()
+    assert texts == [(FINE,), (None,)]
+    if not isinstance(value, str):
+        con.register("rows", [{"x": [value, dt.datetime(2024, 1, 1)]}])
+        assert con.sql("SELECT x[1]::VARCHAR, typeof(x) FROM rows").fetchone() == (
+            FINE, "TIMESTAMP_NS[]"
+        )
+
+
+def test_nanoseconds_with_a_zone_and_of_durations(con):
+    value = pd.Timestamp(FINE, tz="Asia/Tokyo")
+    text = "2023-12-31 15:00:00.123456789+00"
+    assert con.execute("SELECT $1::VARCHAR", [value]).fetchone() == (text,)
+    for span in [pd.Timedelta("1 day 1ns"), np.timedelta64(86_400_000_000_001, "ns")]:
+        assert con.execute("SELECT $1::VARCHAR", [span]).fetchone() == ("1 day 00:00:00.000000001",)
+        frame = pd.DataFrame({"x": pd.Series([span, pd.Timedelta("2s")], dtype=object)})
+        con.register("frame", frame)
+        assert con.sql("SELECT x::VARCHAR FROM frame").fetchall() == [
+            ("1 day 00:00:00.000000001",), ("00:00:02",)
+        ]
+
+
+def test_numpy_arrays_of_nanoseconds(con):
+    times = np.array([FINE, "NaT", "2024-01-02"], dtype="datetime64[ns]")
+    row = con.execute("SELECT $1[1]::VARCHAR, $1[2], $1[3]::VARCHAR", [times]).fetchone()
+    assert row == (FINE, None, "2024-01-02 00:00:00")
+    spans = np.array([1, 2_000], dtype="timedelta64[ns]")
+    assert con.execute("SELECT $1[1]::VARCHAR", [spans]).fetchone() == ("00:00:00.000000001",)
+
+
+def test_years_that_nanoseconds_do_not_have_are_refused_beside_them(con):
+    with pytest.raises(swingdb.DataError, match="1678 to 2261"):
+        con.execute("SELECT $1", [[pd.Timestamp(FINE), dt.datetime(1000, 1, 1)]])
+
+
+def test_whole_microseconds_stay_timestamps(con):
+    for value in [pd.Timestamp("2024-01-01 00:00:00.5"), np.datetime64("2024-01-01", "ns")]:
+        assert con.execute("SELECT typeof($1)", [value]).fetchone() == ("TIMESTAMP",)

@@ -275,6 +275,7 @@ fn parquet_properties(options: &ExportOptions, schema: &SchemaRef) -> Result<Wri
 }
 
 fn parquet(job: Job<'_>, schema: &SchemaRef, file: OutputFile) -> Result<OutputFile> {
+    written::check(schema)?;
     let schema = &written::schema_of(schema);
     let path = file.path().to_path_buf();
     let fail = |error| parquet_error(&path, error);

@@ -36,6 +36,42 @@ macro_rules! as_engines {
     };
 }
 
+/// The same of a function whose field `signature` is user-defined. Its arguments get the types that
+/// a function of the engine's function and their types gives.
+macro_rules! as_engines_coerced {
+    ($coerced:path) => {
+        fn name(&self) -> &str {
+            self.engines.name()
+        }
+
+        fn aliases(&self) -> &[String] {
+            self.engines.aliases()
+        }
+
+        fn signature(&self) -> &datafusion::logical_expr::Signature {
+            &self.signature
+        }
+
+        fn coerce_types(
+            &self,
+            types: &[arrow::datatypes::DataType],
+        ) -> datafusion::common::Result<Vec<arrow::datatypes::DataType>> {
+            $coerced(&self.engines, types)
+        }
+
+        fn return_type(
+            &self,
+            types: &[arrow::datatypes::DataType],
+        ) -> datafusion::common::Result<arrow::datatypes::DataType> {
+            self.engines.inner().return_type(types)
+        }
+
+        fn documentation(&self) -> Option<&datafusion::logical_expr::Documentation> {
+            self.engines.documentation()
+        }
+    };
+}
+
 /// The same of an aggregate: also of its values.
 macro_rules! as_engines_values {
     ($engines:ident) => {
@@ -109,4 +145,6 @@ macro_rules! as_engines_aggregate {
     };
 }
 
-pub(crate) use {as_engines, as_engines_aggregate, as_engines_named, as_engines_values};
+pub(crate) use {
+    as_engines, as_engines_aggregate, as_engines_coerced, as_engines_named, as_engines_values,
+};

@@ -63,6 +63,7 @@ pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarU
         .chain(nested::parts::functions());
     let others = others.chain([nested::joined_lists::function(), nested::membership::function()]);
     let others = others.chain(nested::appended::functions()).chain(nested::sorted::functions());
+    let others = others.chain(nested::elements::functions());
     let others = others.chain(nested::lengths::functions()).chain(nested::unified::functions());
     let of_times = time::parts::functions().chain(spans::functions()).chain(strptime::functions());
     let of_times = of_times.chain([truncation::function(), buckets::function()]);

@@ -127,8 +127,16 @@ pub fn build(values: Values<'_, '_>, data_type: &DataType) -> PyResult<ArrayRef>
         DataType::BinaryView => binaries(values)?,
         DataType::Date32 => primitive::<Date32Type>(values, temporal::days_of)?,
         DataType::Time64(_) => primitive::<Time64MicrosecondType>(values, temporal::clock_us_of)?,
+        DataType::Duration(TimeUnit::Nanosecond) => {
+            primitive::<DurationNanosecondType>(values, temporal::delta_ns_of)?
+        }
         DataType::Duration(_) => {
             primitive::<DurationMicrosecondType>(values, temporal::delta_us_of)?
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+            let ns = each(values, timestamp_ns)?;
+            let array = PrimitiveArray::<TimestampNanosecondType>::from(ns);
+            Arc::new(array.with_timezone_opt(zone.clone()))
         }
         DataType::Timestamp(_, zone) => {
             let us = each(values, timestamp_us)?;
@@ -192,6 +200,13 @@ fn timestamp_us(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     } else {
         Ok(i64::from(temporal::days_of(value)?) * temporal::DAY_US)
     }
+}
+
+fn timestamp_ns(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if temporal::is_numpy(value)? {
+        return temporal::numpy_units(value);
+    }
+    temporal::with_ns(timestamp_us(value)?, value, "nanosecond")
 }
 
 fn strings(values: Values<'_, '_>) -> PyResult<ArrayRef> {

@@ -14,7 +14,7 @@ use pyo3::types::{
 use swingdb::arrow::datatypes::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 
 use crate::errors;
-use crate::temporal::{classes, instant_of};
+use crate::temporal::{NANOS_OF_MICRO, classes, instant_of, is_numpy};
 
 /// The most digits an Arrow decimal has.
 const MAX_DIGITS: u8 = 76;
@@ -62,6 +62,9 @@ fn numpy_value<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         "m" => "timedelta64[us]",
         _ => return plain_value(value),
     };
+    if let Some(fine) = in_nanoseconds(value, &dtype, &kind)? {
+        return Ok(fine);
+    }
     let plain = plain_value(&in_microseconds(value, &dtype, coarse)?)?;
     if has_number(&plain)? {
         let message = format!(
@@ -72,6 +75,32 @@ fn numpy_value<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         return Err(errors::new("DataError", message));
     }
     Ok(plain)
+}
+
+/// A time or a duration that has nanoseconds as NumPy's own value, which Python has no class for;
+/// an array of which some have as a list. `None` for what has none.
+fn in_nanoseconds<'py>(
+    value: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    kind: &str,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = value.py();
+    let numpy = py.import("numpy")?;
+    let unit: (String, i64) = numpy.call_method1("datetime_data", (dtype,))?.extract()?;
+    if !matches!(unit.0.as_str(), "ns" | "ps" | "fs" | "as") {
+        return Ok(None);
+    }
+    let fine = value.call_method1(intern!(py, "astype"), (format!("{kind}8[ns]"),))?;
+    let absent = numpy.call_method1("isnat", (&fine,))?;
+    let units = fine.call_method1(intern!(py, "astype"), ("int64",))?;
+    let rest = numpy.call_method1("where", (absent, 0, units.rem(NANOS_OF_MICRO)?))?;
+    match rest.call_method0("any")?.is_truthy()? {
+        true if value.get_type().name()?.to_str()? == "ndarray" => {
+            Ok(Some(py.get_type::<PyList>().call1((fine,))?))
+        }
+        true => Ok(Some(fine)),
+        false => Ok(None),
+    }
 }
 
 /// What NumPy hands out for a value or an array.
@@ -136,7 +165,7 @@ pub fn type_of(value: &Bound<'_, PyAny>) -> PyResult<DataType> {
         return Ok(DataType::BinaryView);
     }
     if value.is_instance_of::<PyDateTime>() {
-        return Ok(DataType::Timestamp(TimeUnit::Microsecond, instant_of(value)?.1));
+        return Ok(DataType::Timestamp(unit_of(value, "nanosecond")?, instant_of(value)?.1));
     }
     if value.is_instance_of::<PyDate>() {
         return Ok(DataType::Date32);
@@ -149,7 +178,13 @@ pub fn type_of(value: &Bound<'_, PyAny>) -> PyResult<DataType> {
         return Ok(DataType::Time64(TimeUnit::Microsecond));
     }
     if value.is_instance_of::<PyDelta>() {
-        return Ok(DataType::Duration(TimeUnit::Microsecond));
+        return Ok(DataType::Duration(unit_of(value, "nanoseconds")?));
+    }
+    if is_numpy(value)? {
+        return match value.get_type().name()?.to_str()? {
+            "timedelta64" => Ok(DataType::Duration(TimeUnit::Nanosecond)),
+            _ => Ok(DataType::Timestamp(TimeUnit::Nanosecond, None)),
+        };
     }
     let classes = classes(py)?;
     if value.is_instance(classes.decimal.bind(py))? {
@@ -172,6 +207,22 @@ pub fn type_of(value: &Bound<'_, PyAny>) -> PyResult<DataType> {
         "InterfaceError",
         format!("a value of class {} has no SQL type", value.get_type().fully_qualified_name()?),
     ))
+}
+
+/// The unit of a time or duration: pandas' have nanoseconds, too.
+fn unit_of(value: &Bound<'_, PyAny>, nanoseconds: &str) -> PyResult<TimeUnit> {
+    match value.getattr_opt(nanoseconds)? {
+        Some(rest) if rest.extract::<i64>()? != 0 => Ok(TimeUnit::Nanosecond),
+        _ => Ok(TimeUnit::Microsecond),
+    }
+}
+
+/// The finer one of two units.
+fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
+    match a == TimeUnit::Nanosecond || b == TimeUnit::Nanosecond {
+        true => TimeUnit::Nanosecond,
+        false => TimeUnit::Microsecond,
+    }
 }
 
 /// The field of a list's items.
@@ -293,7 +344,12 @@ pub fn common_type(a: &DataType, b: &DataType) -> PyResult<DataType> {
         (Null, other) | (other, Null) => other.clone(),
         (Float64, Int64 | UInt64) | (Int64 | UInt64, Float64) => Float64,
         (Date32, Timestamp(unit, None)) | (Timestamp(unit, None), Date32) => Timestamp(*unit, None),
-        (Timestamp(unit, Some(_)), Timestamp(_, Some(_))) => Timestamp(*unit, Some("UTC".into())),
+        (Timestamp(a, Some(zone)), Timestamp(b, Some(other))) => {
+            let zone = if zone == other { Arc::clone(zone) } else { "UTC".into() };
+            Timestamp(finer(*a, *b), Some(zone))
+        }
+        (Timestamp(a, None), Timestamp(b, None)) => Timestamp(finer(*a, *b), None),
+        (Duration(a), Duration(b)) => Duration(finer(*a, *b)),
         (List(a), List(b)) => List(item_field(common_type(a.data_type(), b.data_type())?)),
         (Struct(a), Struct(b)) => Struct(common_fields(a, b)?),
         (Map(a, _), Map(b, _)) => match (a.data_type(), b.data_type()) {

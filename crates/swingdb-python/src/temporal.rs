@@ -1,7 +1,8 @@
 //! Dates, times and durations between Python's `datetime` and Arrow's numbers.
 //!
 //! Python's types count microseconds and know the years 1 to 9999. What is finer is cut off
-//! (towards the past); what is outside is an error, not another date.
+//! (towards the past) on its way to Python; pandas and NumPy hand over nanoseconds. What is outside
+//! is an error, not another date.
 
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ use crate::errors;
 
 /// Microseconds of a day.
 pub const DAY_US: i64 = 86_400_000_000;
+/// Nanoseconds of a microsecond.
+pub const NANOS_OF_MICRO: i64 = 1_000;
 /// `date(1970, 1, 1).toordinal()`.
 const EPOCH_ORDINAL: i64 = 719_163;
 
@@ -157,6 +160,38 @@ pub fn delta_us_of(delta: &Bound<'_, PyAny>) -> PyResult<i64> {
     days.checked_mul(DAY_US)
         .and_then(|us| us.checked_add(rest))
         .ok_or_else(|| errors::new("DataError", "a timedelta is too long for microseconds"))
+}
+
+/// Whether a normal value is one of NumPy's, with nanoseconds.
+pub fn is_numpy(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(value.get_type().module()?.to_str()? == "numpy")
+}
+
+/// Nanoseconds of a `timedelta`, of pandas or of NumPy; an error beyond 292 years.
+pub fn delta_ns_of(delta: &Bound<'_, PyAny>) -> PyResult<i64> {
+    match is_numpy(delta)? {
+        true => numpy_units(delta),
+        false => with_ns(delta_us_of(delta)?, delta, "nanoseconds"),
+    }
+}
+
+/// The number of nanoseconds that a time or duration of NumPy is.
+pub fn numpy_units(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    value.call_method1(intern!(value.py(), "astype"), ("int64",))?.extract()
+}
+
+/// Microseconds as nanoseconds, with those that pandas has beyond.
+pub fn with_ns(us: i64, value: &Bound<'_, PyAny>, nanoseconds: &str) -> PyResult<i64> {
+    let rest = match value.getattr_opt(nanoseconds)? {
+        Some(rest) => rest.extract::<i64>()?,
+        None => 0,
+    };
+    us.checked_mul(NANOS_OF_MICRO).and_then(|ns| ns.checked_add(rest)).ok_or_else(|| {
+        let message = format!(
+            "{value} does not go beside nanoseconds, which 64 bits have for the years 1678 to 2261"
+        );
+        errors::new("DataError", message)
+    })
 }
 
 /// Microseconds since 1970-01-01 of a `datetime`, in UTC if it has a zone, and the zone's name.

@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, MapArray, StructArray, UInt32Array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::{CastOptions, cast_with_options, take};
+use arrow::compute::{CastOptions, take};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 use arrow::util::display::FormatOptions;
+use datafusion::common::nested_struct::cast_column;
 
 use crate::cast::normalize::prepared;
 use crate::error::{Error, Result};
@@ -41,7 +42,8 @@ pub(super) fn converted(maps: &MapArray, to: &DataType, safe: bool) -> Result<Ar
     let cast = |part: &ArrayRef, to: &DataType| -> Result<ArrayRef> {
         let part = prepared(&take(part, &taken, None)?, to, safe)?;
         let options = CastOptions { safe, format_options: FormatOptions::default() };
-        Ok(cast_with_options(&part, to, &options)?)
+        // Structs may lack fields.
+        Ok(cast_column(&part, to, &options)?)
     };
     let (keys, values) = (cast(maps.keys(), key)?, cast(maps.values(), value)?);
     of_parts(&keys, &values, &lengths, to, safe)

@@ -12,7 +12,7 @@
 //! | text | lists, structs, maps | are [read](super::read_nested) as they are written |
 //! | bytes | text | `a\x00`: `\xHH` for what is no printable ASCII character |
 //! | text | bytes | the same way back |
-//! | structs | structs | fields go by their names without regard to case |
+//! | structs | structs | fields go by their [names](super::fields); a missing one is NULL |
 //! | structs | maps | names of fields are keys |
 //! | maps | maps | keys and values [as alone](super::maps) |
 //! | numbers, text | narrower floating point | [what does not fit](super::narrow) is no infinity |
@@ -20,18 +20,19 @@
 //! | decimals | floating point | the nearest number |
 //! | text | dates, times, timestamps | are [read](crate::time_text) as they are written |
 //! | text | intervals | are [read](crate::interval_text) as they are written |
+//! | dictionaries, unions | others | their values [by themselves](super::encoded) |
 //!
 //! Inside of lists and structs too. [`prepared_type`] says whether there is anything to do.
 //!
-//! **Cycle.** What is nested is cast by [`nested`] and [`maps`], and their parts as values alone
-//! are.
+//! **Cycle.** What is nested is cast by [`nested`] and [`maps`], what is encoded by [`encoded`],
+//! and their parts as values alone are.
 
 use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, FixedSizeListArray, Float32Array, Float64Array,
     GenericListArray, Int64Array, OffsetSizeTrait, StringArray, StringViewArray, StructArray,
-    UInt64Array,
+    UInt64Array, new_null_array,
 };
 use arrow::compute::{CastOptions, cast_with_options, interleave, take};
 use arrow::datatypes::{
@@ -41,7 +42,8 @@ use arrow::datatypes::{
 use arrow::util::display::FormatOptions;
 
 use super::blobs::{blob_of_text, blob_text};
-use super::{exponents, maps, narrow};
+use super::fields::sources;
+use super::{encoded, exponents, maps, narrow};
 use crate::cast::nested;
 pub use crate::cast::nested::{read as read_text, read_json};
 pub use crate::cast::parts::is_nested;
@@ -62,6 +64,9 @@ const TEXT_FORMAT: FormatOptions<'static> =
 /// as it is.
 pub fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> {
     use DataType as D;
+    if encoded::is_encoded(from) {
+        return encoded::decoded_type(from, to);
+    }
     if to.is_string() {
         let formatted = matches!(from, D::Interval(_) | D::Duration(_))
             || is_moment(from)
@@ -73,30 +78,16 @@ pub fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> {
     Some(match (from, to) {
         (from, to) if from.is_string() && is_nested(to) => to.clone(),
         (from, to) if from.is_string() && is_bytes(to) => D::Binary,
-        (D::List(from), D::List(to)) => {
+        (D::List(from), D::List(to) | D::LargeList(to) | D::FixedSizeList(to, _)) => {
             D::List(item(prepared_type(from.data_type(), to.data_type())?))
         }
-        (D::LargeList(from), D::LargeList(to)) => {
+        (D::LargeList(from), D::LargeList(to) | D::List(to) | D::FixedSizeList(to, _)) => {
             D::LargeList(item(prepared_type(from.data_type(), to.data_type())?))
         }
-        (D::FixedSizeList(from, n), D::List(to) | D::FixedSizeList(to, _)) => {
+        (D::FixedSizeList(from, n), D::List(to) | D::LargeList(to) | D::FixedSizeList(to, _)) => {
             D::FixedSizeList(item(prepared_type(from.data_type(), to.data_type())?), *n)
         }
-        (D::Struct(fields), D::Struct(targets)) => {
-            let field = |(place, field): (usize, &Arc<Field>)| {
-                let to = target(targets, place, field)?;
-                let prepared = prepared_type(field.data_type(), to.data_type());
-                let same = prepared.is_none() && called(targets, place, field) == field.name();
-                (!same).then(|| prepared.unwrap_or_else(|| field.data_type().clone()))
-            };
-            let types = fields.iter().enumerate().map(field).collect::<Vec<_>>();
-            if types.iter().all(Option::is_none) {
-                return None;
-            }
-            let both = fields.iter().zip(types).enumerate();
-            let renamed = both.map(|(place, (old, new))| with_type(old, new, (targets, place)));
-            D::Struct(renamed.collect())
-        }
+        (D::Struct(fields), D::Struct(targets)) => struct_type(fields, targets)?,
         (D::Struct(_), D::Map(..)) => to.clone(),
         (D::Map(..), D::Map(..)) => {
             let (old, new) = (maps::key_and_value(from), maps::key_and_value(to));
@@ -155,13 +146,25 @@ pub fn as_text(array: &ArrayRef) -> Result<ArrayRef> {
 /// is `safe`.
 pub fn prepared(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
     let Some(given) = prepared_type(array.data_type(), to) else { return Ok(Arc::clone(array)) };
+    if encoded::is_encoded(array.data_type()) {
+        return encoded::decoded(array, to, safe);
+    }
     if to.is_string() {
         return texts(array).map(|texts| Arc::new(texts) as ArrayRef);
     }
     match (array.data_type(), to) {
-        (DataType::List(_), DataType::List(to)) => list(array.as_list::<i32>(), to, safe),
-        (DataType::LargeList(_), DataType::LargeList(to)) => list(array.as_list::<i64>(), to, safe),
-        (DataType::FixedSizeList(_, n), DataType::List(to) | DataType::FixedSizeList(to, _)) => {
+        (
+            DataType::List(_),
+            DataType::List(to) | DataType::LargeList(to) | DataType::FixedSizeList(to, _),
+        ) => list(array.as_list::<i32>(), to, safe),
+        (
+            DataType::LargeList(_),
+            DataType::List(to) | DataType::LargeList(to) | DataType::FixedSizeList(to, _),
+        ) => list(array.as_list::<i64>(), to, safe),
+        (
+            DataType::FixedSizeList(_, n),
+            DataType::List(to) | DataType::LargeList(to) | DataType::FixedSizeList(to, _),
+        ) => {
             let list = array.as_fixed_size_list();
             let values = prepared(list.values(), to.data_type(), safe)?;
             let item = item(values.data_type().clone());
@@ -293,46 +296,41 @@ fn list<O: OffsetSizeTrait>(
     Ok(Arc::new(GenericListArray::try_new(item, offsets, values, nulls)?))
 }
 
+/// The type of what [`structs`] makes: the targets' fields, with values that are to be cast.
+fn struct_type(fields: &Fields, targets: &Fields) -> Option<DataType> {
+    let sources = sources(fields, targets);
+    let mut differs = fields.len() != targets.len();
+    let field = |(place, (target, source)): (usize, (&Arc<Field>, &Option<usize>))| {
+        let Some(source) = source.and_then(|at| fields.get(at)) else {
+            differs = true;
+            return target.as_ref().clone().with_nullable(true);
+        };
+        let prepared = prepared_type(source.data_type(), target.data_type());
+        let is_there = fields.get(place).is_some_and(|field| field.name() == target.name());
+        differs |= prepared.is_some() || !is_there;
+        let data_type = prepared.unwrap_or_else(|| source.data_type().clone());
+        Field::new(target.name(), data_type, true)
+    };
+    let fields = targets.iter().zip(&sources).enumerate().map(field).collect::<Fields>();
+    differs.then_some(DataType::Struct(fields))
+}
+
+/// Structs with the fields of the targets, in their order: the engine's casts of lists and maps go
+/// by places.
 fn structs(structs: &StructArray, targets: &Fields, safe: bool) -> Result<ArrayRef> {
-    let (fields, mut columns, nulls) = structs.clone().into_parts();
-    for (place, (field, column)) in fields.iter().zip(&mut columns).enumerate() {
-        if let Some(target) = target(targets, place, field) {
-            *column = prepared(column, target.data_type(), safe)?;
-        }
-    }
-    let new = fields.iter().zip(&columns).enumerate();
-    let of = |column: &ArrayRef| Some(column.data_type().clone());
-    let fields = new.map(|(place, (old, column))| with_type(old, of(column), (targets, place)));
-    let fields = fields.collect::<Fields>();
+    let column = |(target, source): (&Arc<Field>, Option<usize>)| match source {
+        Some(at) => prepared(structs.column(at), target.data_type(), safe),
+        None => Ok(new_null_array(target.data_type(), structs.len())),
+    };
+    let sources = sources(structs.fields(), targets);
+    let columns = targets.iter().zip(sources).map(column).collect::<Result<Vec<_>>>()?;
+    let named = targets.iter().zip(&columns);
+    let field = |(target, column): (&Arc<Field>, &ArrayRef)| {
+        Field::new(target.name(), column.data_type().clone(), true)
+    };
+    let fields = named.map(field).collect::<Fields>();
+    let nulls = structs.nulls().cloned();
     Ok(Arc::new(StructArray::try_new_with_length(fields, columns, nulls, structs.len())?))
-}
-
-/// Where a field of a struct goes: to the one of its name, or else of its place.
-pub(super) fn target<'a>(
-    targets: &'a Fields,
-    place: usize,
-    field: &Field,
-) -> Option<&'a Arc<Field>> {
-    named(targets, field).or(targets.get(place))
-}
-
-/// The field of the same name, or else the one whose name differs in capitals only.
-fn named<'a>(targets: &'a Fields, field: &Field) -> Option<&'a Arc<Field>> {
-    let alike = || targets.iter().find(|target| target.name().eq_ignore_ascii_case(field.name()));
-    targets.iter().find(|target| target.name() == field.name()).or_else(alike)
-}
-
-/// The name that a field has in the targets. One that only says its place goes to that place.
-fn called<'a>(targets: &'a Fields, place: usize, field: &'a Field) -> &'a String {
-    let unnamed = || targets.get(place).filter(|_| *field.name() == format!("c{place}"));
-    named(targets, field).or_else(unnamed).map_or(field.name(), |target| target.name())
-}
-
-/// The field with its name among the targets.
-fn with_type(field: &Field, data_type: Option<DataType>, to: (&Fields, usize)) -> Field {
-    let data_type = data_type.unwrap_or_else(|| field.data_type().clone());
-    let name = called(to.0, to.1, field);
-    field.clone().with_name(name).with_data_type(data_type).with_nullable(true)
 }
 
 /// Maps of the names of fields to their values.

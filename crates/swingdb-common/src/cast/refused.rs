@@ -1,5 +1,6 @@
 //! Conversions that nobody may ask for, neither in a cast nor by storing: numbers as dates or as
-//! bytes, dates as numbers, and one value as a list of one. In lists, structs and maps too.
+//! bytes, dates as numbers, one value as a list of one, and a struct as one without any field of
+//! the same name. In lists, structs and maps too.
 //!
 //! The engine's cast does them where it meets them inside of a list or the like.
 
@@ -9,9 +10,9 @@ use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray,
     new_null_array,
 };
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 
-use crate::cast::normalize::target;
+use crate::cast::fields::{have_nothing_in_common, sources};
 use crate::error::Result;
 
 /// Whether values of `from` are never converted to `to`, somewhere in them.
@@ -20,10 +21,9 @@ pub fn refused(from: &DataType, to: &DataType) -> bool {
         (DataType::Null, _) => false,
         (DataType::Dictionary(_, values), to) => refused(values, to),
         (DataType::Struct(fields), DataType::Struct(targets)) => {
-            fields.iter().enumerate().any(|(place, field)| {
-                let target = target(targets, place, field);
-                target.is_some_and(|target| refused(field.data_type(), target.data_type()))
-            })
+            have_nothing_in_common(fields, targets)
+                || pairs(fields, targets)
+                    .any(|(field, target)| refused(field.data_type(), target.data_type()))
         }
         (DataType::Map(from, _), DataType::Map(to, _)) => {
             match (from.data_type(), to.data_type()) {
@@ -40,6 +40,21 @@ pub fn refused(from: &DataType, to: &DataType) -> bool {
             _ => is_other(from, to),
         },
     }
+}
+
+/// The fields of a struct, and the targets that they go to.
+fn pairs<'a>(
+    fields: &'a Fields,
+    targets: &'a Fields,
+) -> impl Iterator<Item = (&'a FieldRef, &'a FieldRef)> {
+    let pairs = targets.iter().zip(sources(fields, targets));
+    pairs.filter_map(|(target, source)| Some((&fields[source?], target)))
+}
+
+/// Where the field at a place goes.
+fn target<'a>(fields: &Fields, targets: &'a Fields, place: usize) -> Option<&'a FieldRef> {
+    let at = sources(fields, targets).iter().position(|source| *source == Some(place))?;
+    targets.get(at)
 }
 
 /// Whether a value is of another nature than the type it is to have.
@@ -76,9 +91,11 @@ pub fn erased_type(from: &DataType, to: &DataType) -> DataType {
         (DataType::FixedSizeList(from, n), to) if element(to).is_some() => {
             DataType::FixedSizeList(item(from, to), *n)
         }
-        (DataType::Struct(fields), DataType::Struct(targets)) => {
+        (DataType::Struct(fields), DataType::Struct(targets))
+            if !have_nothing_in_common(fields, targets) =>
+        {
             let erased = fields.iter().enumerate().map(|(place, field)| {
-                match target(targets, place, field) {
+                match target(fields, targets, place) {
                     Some(to) => item(field, to.data_type()),
                     None => Arc::clone(field),
                 }
@@ -105,11 +122,13 @@ pub fn erased(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             let nulls = list.nulls().cloned();
             Ok(Arc::new(FixedSizeListArray::try_new(Arc::new(item), *n, values, nulls)?))
         }
-        (DataType::Struct(fields), DataType::Struct(targets), _) => {
+        (DataType::Struct(fields), DataType::Struct(targets), _)
+            if !have_nothing_in_common(fields, targets) =>
+        {
             let of = array.as_struct();
-            let columns = fields.iter().enumerate().map(|(place, field)| {
+            let columns = (0..fields.len()).map(|place| {
                 let column = of.column(place);
-                match target(targets, place, field) {
+                match target(fields, targets, place) {
                     Some(to) => erased(column, to.data_type()),
                     None => Ok(Arc::clone(column)),
                 }

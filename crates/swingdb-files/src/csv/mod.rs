@@ -441,9 +441,10 @@ impl Sample {
             let crlf = usize::from(text[..end].ends_with(b"\r") && text.get(end) == Some(&b'\n'));
             text.drain(..end + crlf);
         }
-        // Cutting at the wanted number of rows is rough: a line is a row here.
-        let end =
-            memchr::memchr_iter(b'\n', &text).nth(usize::try_from(rows).unwrap_or(usize::MAX));
+        // Cutting at the wanted number of rows is rough: a line is a row here. Before the rows may
+        // stand a header, and the last line of a sample is left out, since it may be cut off.
+        let lines = usize::try_from(rows).unwrap_or(usize::MAX).saturating_add(1);
+        let end = memchr::memchr_iter(b'\n', &text).nth(lines);
         if let Some(end) = end {
             whole &= end + 1 == text.len();
             text.truncate(end + 1);

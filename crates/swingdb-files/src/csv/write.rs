@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
@@ -75,7 +76,7 @@ impl Format {
                 if index > 0 {
                     out.extend_from_slice(self.delimiter.bytes());
                 }
-                if column.array.is_null(row) {
+                if column.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                     out.extend_from_slice(self.null.as_bytes());
                 } else if column.forced && column.is_bare() {
                     bare.clear();
@@ -212,6 +213,8 @@ fn forced(named: &ForceQuote, schema: &Schema) -> Result<Vec<bool>> {
 /// A column ready to be written row by row.
 struct Column {
     array: ArrayRef,
+    /// Which values are NULL. Not all kinds of arrays say that row by row.
+    nulls: Option<NullBuffer>,
     /// Whether all fields are quoted.
     forced: bool,
     /// By whose clock points in time are written.
@@ -245,7 +248,8 @@ impl Column {
             DataType::Timestamp(_, Some(name)) => Zone::of_arrow(name).unwrap_or_default(),
             _ => Zone::UTC,
         };
-        Ok(Self { array, forced, zone, texts })
+        let nulls = array.logical_nulls();
+        Ok(Self { array, nulls, forced, zone, texts })
     }
 
     /// Whether the values are written as they are, and never quoted.

@@ -402,6 +402,14 @@ impl OptionValue {
     }
 }
 
+/// The rows of a sample; of all where the number says so.
+fn sample_rows(given: i64) -> Result<u64> {
+    match given {
+        0 => Err(Error::plan("sample_size is 1 row or more, or -1 for all rows")),
+        rows => Ok(u64::try_from(rows).unwrap_or(u64::MAX)),
+    }
+}
+
 impl ImportOptions {
     /// Sets the option that SQL calls `name`.
     pub fn set(&mut self, name: &str, value: &OptionValue) -> Result<()> {
@@ -436,10 +444,7 @@ impl ImportOptions {
             }
             "null_padding" => self.null_padding = value.flag(name)?,
             "all_varchar" | "all_text" => self.all_text = value.flag(name)?,
-            "sample_size" => {
-                let rows = value.number(name)?;
-                self.sample_rows = Some(u64::try_from(rows).unwrap_or(u64::MAX));
-            }
+            "sample_size" => self.sample_rows = Some(sample_rows(value.number(name)?)?),
             "types" | "dtypes" | "column_types" if matches!(value, OptionValue::List(_)) => {
                 let one = |sql: &String| crate::text::types::parse_type(sql);
                 self.types_in_order = value.texts(name)?.iter().map(one).collect::<Result<_>>()?;

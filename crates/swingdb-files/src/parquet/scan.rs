@@ -162,12 +162,17 @@ impl ParquetScan {
 
     /// Refuses a file whose columns are not those of the first one.
     pub(crate) fn same_columns(first: &Schema, found: &Schema, file: &InputFile) -> Result<()> {
-        let mut pairs = first.fields().iter().zip(found.fields());
-        let same = pairs.all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
-        match same && first.fields().len() == found.fields().len() {
+        match Self::are_same(first, found) {
             true => Ok(()),
             false => Err(file.broken("has other columns than the first file")),
         }
+    }
+
+    /// Whether two files have the same columns.
+    pub(crate) fn are_same(first: &Schema, found: &Schema) -> bool {
+        let mut pairs = first.fields().iter().zip(found.fields());
+        let same = pairs.all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
+        same && first.fields().len() == found.fields().len()
     }
 
     /// The columns.

@@ -69,21 +69,30 @@ struct Entry {
     known: Mutex<Arc<Known>>,
 }
 
-/// A table, or the files that it is not for.
-type Opened = Result<Arc<dyn TableProvider>, Vec<InputFile>>;
+/// A table, or files that it is not for.
+pub(crate) enum Opened {
+    Table(Arc<dyn TableProvider>),
+    /// Files of whose intervals the engine's scan would give only parts.
+    Intervals(Vec<InputFile>),
+    /// Files that have other columns than the first one.
+    Different(Vec<InputFile>),
+}
 
 impl ParquetTable {
-    /// The table of these files, with texts for the columns whose bytes are UUIDs; the files again
-    /// if the engine's scan would give only parts of their intervals.
+    /// The table of these files, with texts for the columns whose bytes are UUIDs.
     pub(crate) fn open(files: Vec<InputFile>, options: &ImportOptions) -> Result<Opened> {
-        let table = Self::new(files, options)?;
+        let table = match Self::new(files, options)? {
+            Ok(table) => table,
+            Err(files) => return Ok(Opened::Different(files)),
+        };
         if table.has_intervals()? {
-            return Ok(Err(table.files.into_iter().map(|entry| entry.input).collect()));
+            let files = table.files.into_iter().map(|entry| entry.input);
+            return Ok(Opened::Intervals(files.collect()));
         }
         let uuids = table.uuids()?;
         let table: Arc<dyn TableProvider> = Arc::new(table);
         if uuids.is_empty() {
-            return Ok(Ok(table));
+            return Ok(Opened::Table(table));
         }
         let rows = LogicalPlanBuilder::scan("files", provider_as_source(table), None)?;
         let columns = rows.schema().iter().map(|(relation, field)| {
@@ -92,7 +101,8 @@ impl ParquetTable {
             value.alias(field.name())
         });
         let columns = columns.collect::<Vec<_>>();
-        Ok(Ok(Arc::new(ViewTable::new(rows.project(columns)?.build()?, None))))
+        let rows = rows.project(columns)?.build()?;
+        Ok(Opened::Table(Arc::new(ViewTable::new(rows, None))))
     }
 
     fn has_intervals(&self) -> Result<bool> {
@@ -116,21 +126,28 @@ impl ParquetTable {
         Ok(names.filter(|name| own.field_with_name(name).is_ok()).collect())
     }
 
-    fn new(files: Vec<InputFile>, options: &ImportOptions) -> Result<Self> {
+    /// `Err`: files of different columns.
+    fn new(
+        files: Vec<InputFile>,
+        options: &ImportOptions,
+    ) -> Result<std::result::Result<Self, Vec<InputFile>>> {
         let places = FileColumns::find(&files, options)?;
         let mut schema: Option<SchemaRef> = None;
-        let mut entries = Vec::new();
-        for input in files {
-            let (known, found) = Known::load(&input)?;
+        let mut entries = Vec::with_capacity(files.len());
+        for input in &files {
+            let (known, found) = Known::load(input)?;
             match &schema {
-                Some(first) => ParquetScan::same_columns(first, &found, &input)?,
+                Some(first) if !ParquetScan::are_same(first, &found) => return Ok(Err(files)),
+                Some(_) => {}
                 None => schema = Some(found),
             }
-            entries.push(Entry { input, known: Mutex::new(Arc::new(known)) });
+            entries.push(Mutex::new(Arc::new(known)));
         }
         let schema = schema.ok_or_else(|| Error::internal("no Parquet file"))?;
         let combined = Combined::new(&schema, &places, options)?;
-        Ok(Self::of_columns(entries, &schema, combined, places))
+        let entries = files.into_iter().zip(entries);
+        let entries = entries.map(|(input, known)| Entry { input, known }).collect();
+        Ok(Ok(Self::of_columns(entries, &schema, combined, places)))
     }
 
     /// The table of files whose columns are known: those of `schema`, of which `places` has some.

@@ -10,6 +10,8 @@ use arrow::array::ArrayRef;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::types::sql_names::sql_name;
 
 /// The columns with the types that are written.
 pub(crate) fn schema_of(schema: &SchemaRef) -> SchemaRef {
@@ -18,6 +20,33 @@ pub(crate) fn schema_of(schema: &SchemaRef) -> SchemaRef {
         true => Arc::clone(schema),
         false => Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())),
     }
+}
+
+/// Refuses what the format has no columns for, and at which its encoder panics.
+pub(crate) fn check(schema: &Schema) -> Result<()> {
+    let lacks = |given: &DataType| matches!(given, DataType::Union(..));
+    match schema.fields().iter().find(|field| has_inside(field.data_type(), &lacks)) {
+        None => Ok(()),
+        Some(field) => Err(Error::unsupported(format!(
+            "in Parquet: column {:?} is {}; CAST it to VARCHAR",
+            field.name(),
+            sql_name(field.data_type())
+        ))),
+    }
+}
+
+fn has_inside(given: &DataType, is: &dyn Fn(&DataType) -> bool) -> bool {
+    let inside = |field: &FieldRef| has_inside(field.data_type(), is);
+    is(given)
+        || match given {
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::FixedSizeList(item, _)
+            | DataType::Map(item, _) => inside(item),
+            DataType::Struct(fields) => fields.iter().any(inside),
+            DataType::Dictionary(_, values) => has_inside(values, is),
+            _ => false,
+        }
 }
 
 /// The values of a column as they are written.

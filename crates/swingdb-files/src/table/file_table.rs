@@ -22,7 +22,7 @@ use swingdb_common::time::zones::Zone;
 use crate::file_scan::FileScan;
 use crate::input::InputFile;
 use crate::options::{FileFormat, ImportOptions};
-use crate::parquet::table::ParquetTable;
+use crate::parquet::table::{Opened, ParquetTable};
 use crate::reading::Run;
 
 /// Text that is parsed into one batch of a query: small, so that the first rows come soon.
@@ -30,24 +30,29 @@ const QUERY_BATCH_ROWS: usize = 8_192;
 /// Batches read ahead of the query.
 const QUEUE_BATCHES: usize = 4;
 
-/// Files with the same columns as a table, which plans show as `path`.
+/// A table, or the files where they have different columns.
+pub(super) type OneTable = std::result::Result<Arc<dyn TableProvider>, Vec<InputFile>>;
+
+/// Files with the same columns as a table, which plans show as `path`. Parquet files of different
+/// columns are given back.
 pub(super) fn one_table(
     mut files: Vec<InputFile>,
     options: &ImportOptions,
     path: String,
-) -> Result<Arc<dyn TableProvider>> {
+) -> Result<OneTable> {
     let Some(first) = files.first() else { return Err(Error::plan("a table of no files")) };
     if first.format(options.format) == FileFormat::Parquet {
         options.check_for(FileFormat::Parquet)?;
         files = match ParquetTable::open(files, options)? {
-            Ok(table) => return Ok(table),
-            Err(files) => files,
+            Opened::Table(table) => return Ok(Ok(table)),
+            Opened::Different(files) => return Ok(Err(files)),
+            Opened::Intervals(files) => files,
         };
         // The thread that reads them belongs to no statement, and hears of no interrupt.
         files.iter().try_for_each(InputFile::whole)?;
     }
     let scan = FileScan::open_files(files, options, None)?;
-    Ok(Arc::new(FileTable { path, scan: Arc::new(scan) }))
+    Ok(Ok(Arc::new(FileTable { path, scan: Arc::new(scan) })))
 }
 
 /// Files read by this crate.

@@ -47,9 +47,12 @@ pub fn file_table_with(
             return Err(Error::plan(format!("a table of more than {MAX_FILES} files")));
         }
     }
-    match options.union_by_name && files.len() > 1 {
-        true => united(files, options),
-        false => one_table(files, options, paths.join(", ")),
+    if options.union_by_name && files.len() > 1 {
+        return united(files, options, false);
+    }
+    match one_table(files, options, paths.join(", "))? {
+        Ok(table) => Ok(table),
+        Err(different) => united(different, options, true),
     }
 }
 

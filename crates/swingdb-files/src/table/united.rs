@@ -1,13 +1,15 @@
-//! `union_by_name`: files with different columns as one table.
+//! `union_by_name`: files with different columns as one table. And files whose columns are those of
+//! the first, in another order or of narrower types.
 //!
 //! Each file is a table of its own, and the whole is their UNION ALL: a column that a file does not
 //! have is NULL there, names that differ in case only are the same, and each column has a type that
-//! holds what all files have in it. So conditions skip row groups of each Parquet file, and rows
-//! come in the order of the files.
+//! holds what all files have in it. Fields of structs are told by their names, too. So conditions
+//! skip row groups of each Parquet file, and rows come in the order of the files.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::datatypes::{DataType, Field, Fields, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::datasource::{ViewTable, provider_as_source};
@@ -22,10 +24,11 @@ use crate::options::ImportOptions;
 use crate::reading::file_columns::FileColumns;
 use crate::table::file_table::one_table;
 
-/// The files as one table.
+/// The files as one table; with `as_first`, all have to fit into the columns of the first.
 pub(super) fn united(
     files: Vec<InputFile>,
     options: &ImportOptions,
+    as_first: bool,
 ) -> Result<Arc<dyn TableProvider>> {
     let places = FileColumns::find(&files, options)?;
     let options = of_one_file(options, &places);
@@ -33,7 +36,11 @@ pub(super) fn united(
     for file in files {
         let path = file.path.clone();
         let shown = path.to_string_lossy().into_owned();
-        tables.push((path, one_table(vec![file], &options, shown)?));
+        let table = one_table(vec![file], &options, shown)?;
+        tables.push((path, table.map_err(|_| Error::internal("a file unlike itself"))?));
+    }
+    if as_first {
+        check_as_first(&tables)?;
     }
     let mut columns: Vec<Field> = Vec::new();
     for (path, table) in &tables {
@@ -66,6 +73,29 @@ pub(super) fn united(
     let inputs = tables.map(|(at, (_, table))| projected(at, table, &columns).map(Arc::new));
     let union = Union::try_new(inputs.collect::<Result<Vec<_>>>()?)?;
     Ok(Arc::new(ViewTable::new(LogicalPlan::Union(union), None)))
+}
+
+/// Refuses files that do not fit into the columns of the first.
+fn check_as_first(tables: &[(PathBuf, Arc<dyn TableProvider>)]) -> Result<()> {
+    let Some(((_, first), others)) = tables.split_first() else { return Ok(()) };
+    let first = first.schema();
+    for (path, table) in others {
+        let found = table.schema();
+        let fits = |wanted: &Arc<Field>| {
+            let own = found.fields().iter().find(|own| own.name() == wanted.name());
+            let wanted = wanted.data_type();
+            let both = own.and_then(|own| common_type(wanted, own.data_type()));
+            // Elements of lists have several names.
+            both.is_some_and(|both| both.equals_datatype(wanted))
+        };
+        if found.fields().len() != first.fields().len() || !first.fields().iter().all(fits) {
+            let message = "has other columns than the first file; with union_by_name = true files \
+                           with other columns are read"
+                .to_string();
+            return Err(Error::Import { path: path.clone(), line: None, message });
+        }
+    }
+    Ok(())
 }
 
 /// The options for each file by itself: its folders make the same columns as those of all.
@@ -124,15 +154,30 @@ fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
             let item = common_type(a.data_type(), b.data_type())?;
             Some(DataType::new_list(item, true))
         }
-        (T::Struct(a), T::Struct(b)) if a.len() == b.len() => {
-            let fields = a.iter().zip(b).map(|(a, b)| {
-                let both = common_type(a.data_type(), b.data_type())?;
-                (a.name() == b.name()).then(|| Field::new(a.name(), both, true))
-            });
-            fields.collect::<Option<Vec<_>>>().map(|fields| T::Struct(fields.into()))
-        }
+        (T::Struct(a), T::Struct(b)) => common_fields(a, b).map(T::Struct),
         _ => None,
     }
+}
+
+/// The fields of both structs, by their names.
+fn common_fields(a: &Fields, b: &Fields) -> Option<Fields> {
+    let of_name = |fields: &Fields, name: &str| {
+        fields.iter().find(|field| field.name().eq_ignore_ascii_case(name)).cloned()
+    };
+    let mut fields = Vec::with_capacity(a.len());
+    for field in a {
+        let (both, nullable) = match of_name(b, field.name()) {
+            Some(other) => (
+                common_type(field.data_type(), other.data_type())?,
+                field.is_nullable() || other.is_nullable(),
+            ),
+            None => (field.data_type().clone(), true),
+        };
+        fields.push(Field::new(field.name(), both, nullable));
+    }
+    let new = b.iter().filter(|field| of_name(a, field.name()).is_none());
+    fields.extend(new.map(|field| field.as_ref().clone().with_nullable(true)));
+    Some(fields.into())
 }
 
 #[cfg(test)]
@@ -145,6 +190,11 @@ mod tests {
         use DataType as T;
         let list = |item: DataType| DataType::new_list(item, true);
         let micros = T::Timestamp(TimeUnit::Microsecond, None);
+        let fields = |names: &[&str]| {
+            T::Struct(names.iter().map(|name| Field::new(*name, T::Int32, true)).collect())
+        };
+        let both = common_type(&fields(&["a", "b"]), &fields(&["B", "c", "a"]));
+        assert_eq!(both, Some(fields(&["a", "b", "c"])));
         for (a, b, both) in [
             (T::Int8, T::Int64, Some(T::Int64)),
             (T::Int32, T::Float64, Some(T::Float64)),
@@ -161,6 +211,7 @@ mod tests {
             (T::Null, T::Binary, Some(T::Binary)),
             (list(T::Int32), list(T::Float64), Some(list(T::Float64))),
             (list(T::Int32), T::Int32, None),
+            (fields(&["a"]), T::Int32, None),
         ] {
             assert_eq!(common_type(&a, &b), both, "{a} {b}");
             assert_eq!(common_type(&b, &a), both, "{b} {a}");

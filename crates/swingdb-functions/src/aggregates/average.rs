@@ -115,6 +115,7 @@ impl AggregateUDFImpl for ExactAverage {
             [whole] if whole.is_signed_integer() => Ok(vec![DataType::Int64]),
             [whole] if whole.is_unsigned_integer() => Ok(vec![DataType::UInt64]),
             [DataType::Interval(_)] => Ok(vec![INTERVAL]),
+            [DataType::Null] => Ok(vec![DataType::Float64]),
             [time] if of_time(time).is_some() => Ok(of_time(time).into_iter().collect()),
             // The average has four more places, for which 38 digits may be too few.
             [DataType::Decimal128(digits, scale)]

@@ -35,6 +35,8 @@ const WITHOUT_DISTINCT: &[&str] = &[
     "regr_sxx",
     "regr_sxy",
     "regr_syy",
+    "stddev",
+    "stddev_pop",
 ];
 
 /// Lets them look at DISTINCT.

@@ -17,8 +17,9 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use swingdb_common::runtime::cancel;
 
-/// Aggregates that are known to take rows off again, whatever they are of.
-const RETRACTING: &[&str] = &["sum", "avg", "count", "min", "max"];
+/// Aggregates that are known to take rows off again, whatever they are of. Not `sum` and `avg`,
+/// which do not with DISTINCT.
+const RETRACTING: &[&str] = &["count", "min", "max"];
 
 /// The same aggregate for frames whose first row moves.
 pub fn in_moving_frames(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {

@@ -2,7 +2,8 @@
 //!
 //! Totals are kept in 128 bits, so what fits is told for any order of the rows: intermediate
 //! totals may be larger than the result's type. Durations are whole numbers too, and intervals
-//! three of them. Floats are left to the engine's own sum.
+//! three of them. Floats are left to the engine's own sum. The sum of a column without a type,
+//! which has nothing but NULLs, is NULL.
 
 use std::sync::Arc;
 
@@ -62,6 +63,11 @@ fn is_ours(total: &DataType) -> bool {
     )
 }
 
+/// Whether all values are NULL, and have no type.
+fn is_untyped(fields: &[FieldRef]) -> bool {
+    fields.first().is_some_and(|field| field.data_type().is_null())
+}
+
 /// The type totals have while they are added up.
 fn state_type(total: &DataType) -> DataType {
     match total {
@@ -74,6 +80,7 @@ fn state_type(total: &DataType) -> DataType {
 pub(super) fn total(values: &ArrayRef, data_type: &DataType) -> Result<(i128, usize)> {
     let count = values.len() - values.null_count();
     let total = match values.data_type() {
+        DataType::Null => return Ok((0, 0)),
         DataType::Int64 => Some(add_up(values.as_primitive::<Int64Type>(), total_i64)),
         DataType::UInt64 => Some(add_up(values.as_primitive::<UInt64Type>(), total_u64)),
         DataType::Duration(_) => {
@@ -256,11 +263,17 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        self.engine.return_type(arg_types)
+        match arg_types {
+            [DataType::Null] => Ok(DataType::Int64),
+            _ => self.engine.return_type(arg_types),
+        }
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let data_type = args.return_type().clone();
+        if is_untyped(args.expr_fields) {
+            return Ok(Box::new(SumTotal { total: 0, count: 0, data_type }));
+        }
         if matches!(data_type, DataType::Decimal256(..)) && !args.is_distinct {
             return Ok(Box::new(WideSum::new(data_type)));
         }
@@ -281,7 +294,8 @@ impl AggregateUDFImpl for CheckedSum {
         if matches!(args.return_type(), DataType::Interval(_)) {
             return Ok(interval_states(args.name));
         }
-        if args.is_distinct || !is_ours(args.return_type()) {
+        let engines = args.is_distinct && !is_untyped(args.input_fields);
+        if engines || !is_ours(args.return_type()) {
             return self.engine.state_fields(args);
         }
         let name = format!("{}[sum]", args.name);
@@ -292,7 +306,8 @@ impl AggregateUDFImpl for CheckedSum {
         !matches!(
             args.return_type(),
             DataType::Decimal256(..) | DataType::Interval(_) | DataType::Duration(_)
-        ) && self.engine.groups_accumulator_supported(args)
+        ) && !is_untyped(args.expr_fields)
+            && self.engine.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -310,6 +325,9 @@ impl AggregateUDFImpl for CheckedSum {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         let data_type = args.return_type().clone();
+        if is_untyped(args.expr_fields) {
+            return self.accumulator(args);
+        }
         if data_type == DataType::Float64 && !args.is_distinct {
             return Ok(moving_sum(false));
         }

@@ -11,15 +11,20 @@ use datafusion::common::Result;
 use datafusion::common::utils::remove_list_null_values;
 use datafusion::functions_nested::concat::{array_append_udf, array_prepend_udf};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 
-use crate::engines_own::as_engines;
+use super::elements::coerced;
+use crate::engines_own::as_engines_coerced;
 
 /// The functions in place of the engine's.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
     let all = [(array_append_udf(), 0), (array_prepend_udf(), 1)];
-    all.into_iter().map(|(engines, list)| ScalarUDF::new_from_impl(Extended { engines, list }))
+    all.into_iter().map(|(engines, list)| {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        ScalarUDF::new_from_impl(Extended { engines, list, signature })
+    })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -27,10 +32,11 @@ struct Extended {
     engines: Arc<ScalarUDF>,
     /// Which argument is the list.
     list: usize,
+    signature: Signature,
 }
 
 impl ScalarUDFImpl for Extended {
-    as_engines!();
+    as_engines_coerced!(coerced);
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         self.engines.return_field_from_args(args)

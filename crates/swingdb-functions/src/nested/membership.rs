@@ -11,22 +11,27 @@ use arrow::array::Array;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_nested::array_has::array_has_udf;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
 
-use crate::engines_own::as_engines;
+use super::elements::coerced;
+use crate::engines_own::as_engines_coerced;
 
 /// The function in place of the engine's.
 pub(crate) fn function() -> ScalarUDF {
-    ScalarUDF::new_from_impl(Has { engines: array_has_udf() })
+    let signature = Signature::user_defined(Volatility::Immutable);
+    ScalarUDF::new_from_impl(Has { engines: array_has_udf(), signature })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Has {
     engines: Arc<ScalarUDF>,
+    signature: Signature,
 }
 
 impl ScalarUDFImpl for Has {
-    as_engines!();
+    as_engines_coerced!(coerced);
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
         match args.first() {

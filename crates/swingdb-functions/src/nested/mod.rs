@@ -2,6 +2,7 @@
 
 pub mod appended;
 pub mod chosen;
+pub mod elements;
 pub mod fields;
 pub mod joined_lists;
 pub mod lambdas;

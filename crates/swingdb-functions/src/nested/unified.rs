@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use arrow::array::{ListArray, new_null_array};
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
-use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::common::{Result, plan_err};
 use datafusion::functions::core::coalesce as coalesce_udf;
 use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -65,8 +67,14 @@ pub fn is_read(of: &DataType) -> bool {
     of.is_temporal() || of.is_nested() || *of == DataType::Boolean
 }
 
+/// Refuses a text that is no written one beside values of a type.
+pub fn beside<T>(function: &str, other: &DataType) -> Result<T> {
+    let other = sql_name(other);
+    plan_err!("{function}: a VARCHAR beside {other}; cast one to the type of the other")
+}
+
 /// The one type that is beside texts, where [`is_read`] says that these are read as such.
-fn beside_texts(types: &[DataType]) -> Option<DataType> {
+pub fn beside_texts(types: &[DataType]) -> Option<DataType> {
     if !types.iter().any(DataType::is_string) {
         return None;
     }
@@ -97,7 +105,7 @@ impl ScalarUDFImpl for OfOneType {
         if let Some(common) = common_time(types) {
             return Ok(vec![common; types.len()]);
         }
-        // Texts that are written are read where the plan is known; see below.
+        // Texts that are written are read where the plan is known, and others refused.
         if beside_texts(types).is_some() {
             return Ok(types.to_vec());
         }
@@ -116,16 +124,6 @@ impl ScalarUDFImpl for OfOneType {
         let Some(other) = beside_texts(&types) else {
             return self.engines.return_field_from_args(args);
         };
-        let is_written = |(given, value): (&DataType, &Option<&ScalarValue>)| {
-            !given.is_string() || value.is_some()
-        };
-        if !types.iter().zip(scalar_arguments).all(is_written) {
-            return plan_err!(
-                "{}: a VARCHAR beside {}; cast one to the type of the other",
-                self.name(),
-                sql_name(&other)
-            );
-        }
         let read = |field: &FieldRef| match field.data_type().is_string() {
             true => Arc::new(field.as_ref().clone().with_data_type(other.clone())),
             false => Arc::clone(field),
@@ -151,6 +149,22 @@ impl ScalarUDFImpl for OfOneType {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let types = args.arg_fields.iter().map(|field| field.data_type().clone());
+        if let Some(other) = beside_texts(&types.collect::<Vec<_>>()) {
+            return beside(self.name(), &other);
+        }
+        // The engine makes one list of all rows.
+        if self.name() == make_array_udf().name()
+            && !args.args.is_empty()
+            && args.arg_fields.iter().all(|field| field.data_type().is_null())
+            && let DataType::List(element) = args.return_type()
+        {
+            let (width, rows) = (args.args.len(), args.number_rows);
+            let nulls = new_null_array(element.data_type(), width * rows);
+            let offsets = OffsetBuffer::from_repeated_length(width, rows);
+            let lists = ListArray::try_new(Arc::clone(element), offsets, nulls, None)?;
+            return Ok(ColumnarValue::Array(Arc::new(lists)));
+        }
         self.engines.invoke_with_args(args)
     }
 }

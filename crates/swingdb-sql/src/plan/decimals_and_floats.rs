@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, InSubquery};
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast,
@@ -20,7 +20,7 @@ use swingdb_functions::nested::unified::{common_time, first_of};
 use crate::nodes::expressions::with_element;
 use crate::plan::dates_and_numbers;
 use crate::plan::moments::{self, MAX_LOOKED_AT};
-use crate::plan::written_texts;
+use crate::plan::{struct_fields, written_texts};
 
 /// Whether an expression brings values to a common type.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
@@ -96,6 +96,9 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
             if is_nvl {
                 call.func = first_of();
             }
+            if matches!(call.name(), "coalesce" | "make_array") {
+                written_texts::check(call.name(), &call.args, schema)?;
+            }
             picked | is_nvl
         }
         _ => false,
@@ -156,14 +159,37 @@ pub(crate) fn rewrite_join(mut join: Join) -> Transformed<Join> {
     Transformed::new_transformed(join, changed)
 }
 
+/// The types of each column in the queries of a UNION. Queries that are matched by name say that
+/// they have the types of the first; those with structs of other fields are told theirs.
+fn with_types(union: Union) -> Result<(Union, Vec<Vec<DataType>>)> {
+    let types_of = |inputs: &[Arc<LogicalPlan>]| {
+        let types = (0..union.schema.fields().len()).map(|at| {
+            let fields = inputs.iter().filter_map(|input| input.schema().fields().get(at));
+            distinct(fields.map(|field| field.data_type().clone()))
+        });
+        let types = types.collect::<Vec<_>>();
+        let structs = types.iter().map(|types| struct_fields::common(types));
+        let differ = structs.collect::<Result<Vec<_>>>()?.iter().any(Option::is_some);
+        Ok::<_, DataFusionError>((types, differ))
+    };
+    let has_structs = union.schema.fields().iter().any(|field| field.data_type().is_nested());
+    if has_structs {
+        let inputs = union.inputs.iter().map(|input| match input.as_ref() {
+            LogicalPlan::Projection(_) => input.as_ref().clone().recompute_schema().map(Arc::new),
+            _ => Ok(Arc::clone(input)),
+        });
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        if let (types, true) = types_of(&inputs)? {
+            return Ok((Union { inputs, ..union }, types));
+        }
+    }
+    let (types, _) = types_of(&union.inputs)?;
+    Ok((union, types))
+}
+
 /// The inputs of a union, with decimals in the columns that are floating point in others.
 pub(crate) fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
-    let width = union.schema.fields().len();
-    let types = (0..width).map(|at| {
-        let fields = union.inputs.iter().filter_map(|input| input.schema().fields().get(at));
-        distinct(fields.map(|field| field.data_type().clone()))
-    });
-    let types = types.collect::<Vec<_>>();
+    let (union, types) = with_types(union)?;
     let stays = |types: &Vec<DataType>| types.iter().all(|given| settled(given, types) == *given);
     if types.iter().all(stays) {
         return match has_first_types(&union) {
@@ -213,6 +239,11 @@ pub(crate) fn distinct(types: impl Iterator<Item = DataType>) -> Vec<DataType> {
 /// What values of a type become beside values of all these types, also inside of lists, structs and
 /// maps. All else is left to the engine.
 pub(crate) fn settled(given: &DataType, all: &[DataType]) -> DataType {
+    if given.is_nested()
+        && let Ok(Some(structs)) = struct_fields::common(all)
+    {
+        return structs;
+    }
     if let Some(common) = common(all)
         && becomes(given, &common)
     {
@@ -303,6 +334,7 @@ fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
         return Ok(false);
     }
     dates_and_numbers::check(types.iter().cloned())?;
+    struct_fields::common(&types)?;
     let mut changed = false;
     for operand in operands {
         let Ok(given) = operand.get_type(schema) else { continue };

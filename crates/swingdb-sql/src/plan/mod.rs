@@ -34,6 +34,7 @@ pub(crate) mod rewrite;
 pub(crate) mod set_operations;
 pub(crate) mod size;
 pub(crate) mod sound_relations;
+pub(crate) mod struct_fields;
 pub(crate) mod structs;
 pub(crate) mod times;
 pub(crate) mod unsteady;

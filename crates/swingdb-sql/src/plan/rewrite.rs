@@ -13,7 +13,7 @@ use crate::plan::{
     absent_rows, calls_by_type, dates, dates_and_numbers, decimals_and_floats, drawn_once,
     drawn_subqueries, durations, empty_subqueries, enums, lengths, mixed_unions, outer_aggregates,
     patterns, range_frames, recursive_json, refused_casts, set_operations, structs, times, uuids,
-    value_rows,
+    value_rows, written_texts,
 };
 
 /// The plan with all rewrites of this module applied, in subqueries too.
@@ -113,6 +113,7 @@ fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed
             || refused_casts::is_concerned(part)
             || structs::is_concerned(part)
             || absent_rows::is_concerned(part)
+            || written_texts::is_of_elements(part)
     };
     let is_concerned = |part: &Expr| others_are(part) || has_uuids && uuids::is_concerned(part);
     rewrite_parts(plan, is_concerned, |part, schema| {
@@ -129,6 +130,9 @@ fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed
                     empty_subqueries::rewrite(empty)?
                 }
                 text if patterns::is_concerned(&text) => patterns::rewrite(text),
+                call if written_texts::is_of_elements(&call) => {
+                    written_texts::read_elements(call, schema)?
+                }
                 call if calls_by_type::is_concerned(&call) => {
                     calls_by_type::check(&call, schema)?;
                     calls_by_type::rewrite(call, schema)

@@ -6,10 +6,13 @@
 //! `{0u2[u}` a STRUCT whose first field is one and whose third a list of them, `(u-)` a MAP with
 //! such keys and other values.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Case, Expr, ExprSchemable};
+use swingdb_common::types::sql_names::sql_name;
 use swingdb_common::uuid;
+
+use crate::plan::written_texts;
 
 /// A UUID itself.
 pub(crate) const UUID: &str = "u";
@@ -206,6 +209,36 @@ fn of_field(places: &str, at: usize) -> Option<String> {
     None
 }
 
+/// The name of a type that has UUIDs at places.
+pub(crate) fn type_name(given: &DataType, places: &str) -> String {
+    let part = |field: &Field, places: Option<&str>| match places {
+        Some(places) => type_name(field.data_type(), places),
+        None => sql_name(field.data_type()),
+    };
+    match (places.chars().next(), given) {
+        (Some('u'), _) => "UUID".to_string(),
+        (Some('['), DataType::List(item)) => format!("{}[]", part(item, places.get(1..))),
+        (Some('{'), DataType::Struct(fields)) => {
+            let fields = fields.iter().enumerate().map(|(at, field)| {
+                let name = field.name().replace('"', "\"\"");
+                format!("\"{name}\" {}", part(field, of_field(places, at).as_deref()))
+            });
+            format!("STRUCT({})", fields.collect::<Vec<_>>().join(", "))
+        }
+        (Some('('), DataType::Map(entries, _)) => {
+            let known = |part: &'_ str| (part != NONE).then(|| part.to_string());
+            match (entries.data_type(), halves(places)) {
+                (DataType::Struct(pair), Some((key, value))) if pair.len() == 2 => {
+                    let key = part(&pair[0], known(key).as_deref());
+                    format!("MAP({key}, {})", part(&pair[1], known(value).as_deref()))
+                }
+                _ => sql_name(given),
+            }
+        }
+        _ => sql_name(given),
+    }
+}
+
 /// The length of the first place of several.
 fn length(places: &str) -> Option<usize> {
     let mut depth = 0_usize;
@@ -243,9 +276,12 @@ pub(crate) fn fit(places: &str, data_type: &DataType) -> bool {
     }
 }
 
-/// Whether it is a text that is a constant.
+/// Whether it is a text that is a constant, or a parameter's.
 pub(crate) fn is_text(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(value, _) if value.try_as_str().flatten().is_some())
+    match expr {
+        Expr::Literal(value, _) => value.try_as_str().flatten().is_some(),
+        other => written_texts::is_written(other),
+    }
 }
 
 fn is_empty_list(expr: &Expr) -> bool {

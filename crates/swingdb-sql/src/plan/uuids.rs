@@ -14,7 +14,7 @@ use datafusion::logical_expr::expr::{
 };
 use datafusion::logical_expr::{
     Case, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
-    TryCast, Union,
+    TryCast, Union, lit,
 };
 use swingdb_common::uuid;
 use swingdb_common::uuid::{has_bytes, is_marked, marked, with_places};
@@ -24,9 +24,10 @@ use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID, as_uuid};
 
 use crate::nodes::expressions::any_part;
 use crate::nodes::list_functions::{JOIN_FUNCTIONS, REPLACE_FUNCTIONS, SEARCH_FUNCTIONS};
-use crate::plan::uuid_places::{ONE_OF_ALL, UUID, fit, is_text, of_map, places, taken};
+use crate::plan::uuid_places::{ONE_OF_ALL, UUID, fit, is_text, of_map, places, taken, type_name};
 
 const NULLIF: &str = "nullif";
+const TYPEOF: &str = "typeof";
 /// Functions that look for a key in a map.
 const OF_MAPS: [&str; 2] = ["map_extract", "map_extract_value"];
 
@@ -41,9 +42,11 @@ pub(crate) fn are_in(node: &LogicalPlan) -> bool {
         )
 }
 
-/// Whether a function compares the elements of a list with its second argument, or those of it.
+/// Whether a function compares the elements of a list with its second argument, or those of it. The
+/// keys of a map are not compared with its values.
 fn is_of_lists(function: &str) -> bool {
     [SEARCH_FUNCTIONS, JOIN_FUNCTIONS].iter().any(|functions| functions.contains(&function))
+        && function != "map_of_lists"
 }
 
 /// Whether this compares.
@@ -55,7 +58,7 @@ pub(crate) fn is_concerned(expr: &Expr) -> bool {
             ONE_OF_ALL.contains(&call.name())
                 || is_of_lists(call.name())
                 || OF_MAPS.contains(&call.name())
-                || call.name() == NULLIF
+                || matches!(call.name(), NULLIF | TYPEOF)
         }
         Expr::HigherOrderFunction(_) => true,
         Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. }) => {
@@ -95,6 +98,9 @@ fn kind(expr: &Expr, schema: &DFSchema) -> Kind {
 
 /// The comparison with UUIDs on all sides, where there is one.
 pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Some(name) = type_of(&expr, schema) {
+        return Ok(Transformed::yes(lit(name)));
+    }
     let changed = match &mut expr {
         Expr::BinaryExpr(BinaryExpr { left, right, .. }) => {
             unify(vec![left.as_mut(), right.as_mut()], schema)
@@ -146,6 +152,13 @@ pub(crate) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
         _ => false,
     };
     Ok(Transformed::new_transformed(expr, changed))
+}
+
+/// What `typeof` says of a value with UUIDs inside, which its type does not know.
+fn type_of(expr: &Expr, schema: &DFSchema) -> Option<String> {
+    let Expr::ScalarFunction(call) = expr else { return None };
+    let of = call.args.first().filter(|_| call.name() == TYPEOF)?;
+    Some(type_name(&of.get_type(schema).ok()?, &places(of, schema)?))
 }
 
 /// Makes text of UUIDs that are cast to text: the engine keeps the mark.

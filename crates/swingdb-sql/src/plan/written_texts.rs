@@ -2,15 +2,19 @@
 //! do: `CASE WHEN a THEN 1 ELSE '2' END` and `2 * '3'` are numbers, `[d, '2024-01-01']` a list of
 //! dates. The engine makes texts of all, or finds no operator.
 //!
-//! Only what stands between quotes is read: texts that are columns, or cast to VARCHAR, stay texts.
+//! Only what stands between quotes is read, and parameters: texts that are columns, or cast to
+//! VARCHAR, stay texts, or are refused.
 
 use arrow::datatypes::{DataType, IntervalUnit};
-use datafusion::common::DFSchema;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::binary::type_union_resolution;
+use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::RawBinaryExpr;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use swingdb_functions::nested::unified::is_read;
+use swingdb_functions::nested::elements::{element, places, reads};
+use swingdb_functions::nested::unified::{beside, beside_texts, is_read};
 
 use crate::plan::moments::MAX_LOOKED_AT;
 
@@ -41,9 +45,50 @@ pub(crate) fn read(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
     true
 }
 
-/// Whether this is a text between quotes.
-fn is_written(value: &Expr) -> bool {
-    matches!(value, Expr::Literal(text, _) if text.data_type().is_string())
+/// Whether this is a text between quotes, or one that is given for a parameter.
+pub(crate) fn is_written(value: &Expr) -> bool {
+    match value {
+        Expr::Literal(text, _) => text.data_type().is_string(),
+        Expr::Placeholder(Placeholder { field: Some(field), .. }) => field.data_type().is_string(),
+        _ => false,
+    }
+}
+
+/// Refuses texts that have not been [`read`] among the arguments of a function.
+pub(crate) fn check(function: &str, values: &[Expr], schema: &DFSchema) -> Result<()> {
+    let types = values.iter().take(MAX_LOOKED_AT).filter_map(|value| value.get_type(schema).ok());
+    match beside_texts(&types.collect::<Vec<_>>()) {
+        Some(other) => beside(function, &other),
+        None => Ok(()),
+    }
+}
+
+/// Whether a call takes a list, and values that could be its elements.
+pub(crate) fn is_of_elements(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if places(call.name()).is_some())
+}
+
+/// Reads the texts that such a call has beside a list of others, and refuses columns of texts.
+pub(crate) fn read_elements(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+    let Some((list, values)) = places(call.name()) else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
+    let of = call.args.get(list).and_then(|list| list.get_type(schema).ok());
+    let Some(of) = of.as_ref().and_then(element).filter(|of| reads(of)).cloned() else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
+    let mut changed = false;
+    for at in values {
+        let Some(value) = call.args.get_mut(*at) else { continue };
+        if is_written(value) {
+            *value = cast(std::mem::take(value), of.clone());
+            changed = true;
+        } else if value.get_type(schema).is_ok_and(|given| given.is_string()) {
+            return beside(call.name(), &DataType::new_list(of, true));
+        }
+    }
+    Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
 }
 
 /// Reads a text that an operator of numbers has on one side, and what is added to a timestamp.

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Interval, UnaryOperator, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
-use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_COLUMN_ALIAS};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use swingdb_common::time::intervals::{Length, unit};
@@ -365,6 +365,11 @@ impl Dialect for SwingDialect {
         }))
     }
 
+    /// `SELECT 1 ON CONFLICT ...` of an INSERT: ON is no name for the 1.
+    fn is_column_alias(&self, word: &Keyword, _parser: &mut Parser<'_>) -> bool {
+        *word != Keyword::ON && !RESERVED_FOR_COLUMN_ALIAS.contains(word)
+    }
+
     also! {
         supports_alter_column_type_using
         supports_insert_table_alias
@@ -461,6 +466,7 @@ mod tests {
             "SELECT 1_000 FROM t ORDER BY ALL DESC",
             "SELECT s GLOB 'a*' AND s NOT GLOB 'b', s glob, glob FROM t",
             "SELECT a NOTNULL, a + 1 ISNULL AND b, a AS isnull FROM t",
+            "INSERT INTO t SELECT 1, a + 2 ON CONFLICT DO NOTHING",
             "SELECT a IN $1 AND b NOT IN [1, 2], a IN (1, 2), a IN UNNEST([1]) FROM t",
         ] {
             assert!(Parser::parse_sql(&DIALECT, sql).is_ok(), "{sql}");

@@ -15,6 +15,7 @@
 //! | `'a'`, and `'b'` in a later line | `'ab'`; in one line they are an error |
 //! | `LIMIT 40%` | [`limit_percent`]: `LIMIT #percent(40)` |
 //! | `sum(x) FILTER (a)` | [`filter_clause`]: `sum(x) FILTER (WHERE a)` |
+//! | `MAP {'k' || i: v}` | [`map_keys`]: `MAP {('k' || i): v}` |
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
@@ -22,8 +23,8 @@ use swingdb_common::error::{Error, Result};
 
 use crate::text::tokens::Pass;
 use crate::text::{
-    asof, comprehensions, filter_clause, from_first, grouping_sets, limit_percent, pivot, postgres,
-    relation_statements, star_patterns, using_sample,
+    asof, comprehensions, filter_clause, from_first, grouping_sets, limit_percent, map_keys, pivot,
+    postgres, relation_statements, star_patterns, using_sample,
 };
 
 /// Rewrites what the parser does not know into what it does, token by token.
@@ -40,6 +41,7 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWith
     from_first::rewrite(&mut pass);
     filter_clause::rewrite(&mut pass);
     grouping_sets::rewrite_tokens(&mut pass);
+    map_keys::rewrite(&mut pass);
     powers(&mut pass);
     typed_texts(&mut pass);
     asof::rewrite_tokens(&mut pass)?;

@@ -28,6 +28,7 @@ pub(crate) mod grouping_sets;
 pub(crate) mod json_arrows;
 pub(crate) mod limit_percent;
 pub(crate) mod macros;
+pub(crate) mod map_keys;
 pub mod parameters;
 pub mod parser;
 pub(crate) mod pivot;

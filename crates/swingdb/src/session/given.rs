@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Result, plan_err};
@@ -16,6 +16,37 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use swingdb_common::cast::encoded;
+use swingdb_common::error;
+
+/// The same rows without forms of arrays that other libraries have, and not all operators know.
+pub(crate) fn plain(
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+) -> error::Result<(SchemaRef, Vec<RecordBatch>)> {
+    let has_dictionary = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
+    let field = |field: &FieldRef| match encoded::plain_type(field.data_type()) {
+        Some(plain) => Arc::new(Field::new(field.name(), plain, true)),
+        None if has_dictionary(field) && !field.is_nullable() => {
+            Arc::new(field.as_ref().clone().with_nullable(true))
+        }
+        None => Arc::clone(field),
+    };
+    let fields = schema.fields().iter().map(field).collect::<Fields>();
+    let changed = fields != *schema.fields();
+    if !changed && !fields.iter().any(has_dictionary) {
+        return Ok((schema, batches));
+    }
+    let plain = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    let batches = batches.into_iter().map(|batch| {
+        let columns = batch.columns().iter().map(encoded::plain);
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = columns.collect::<error::Result<Vec<_>>>()?;
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&plain), columns, &rows)?)
+    });
+    let batches = batches.collect::<error::Result<_>>()?;
+    Ok((plain, batches))
+}
 
 /// Batches that stay as they are. See the [module documentation](self).
 #[derive(Debug)]

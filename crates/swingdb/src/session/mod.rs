@@ -636,6 +636,7 @@ impl Session {
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
     ) -> Result<()> {
+        let (schema, batches) = given::plain(schema, batches)?;
         self.register_provider(name, Arc::new(GivenTable::try_new(schema, batches)?));
         Ok(())
     }

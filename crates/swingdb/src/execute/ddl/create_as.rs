@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast as sql;
 use datafusion::sql::sqlparser::ast::{CreateTable, Query};
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch};
+use swingdb_common::cast::encoded::plain_type;
 use swingdb_common::enums::EnumType;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::types::arrow_types::{TEXT, column_type, enum_type, is_uuid_type};
@@ -106,13 +107,13 @@ fn free_name(name: &str, taken: &HashSet<String>) -> String {
 }
 
 /// The type in which results of a query are stored: one form of text, and an integer for a column
-/// of nothing but NULL, as in DuckDB.
+/// of nothing but NULL, as in DuckDB. Forms that other libraries have are none of a column.
 fn storable(field: &Field) -> DataType {
     match field.data_type() {
         _ if uuid::has_bytes(field) => TEXT,
         DataType::Null => DataType::Int32,
         DataType::Utf8 | DataType::LargeUtf8 => TEXT,
-        other => other.clone(),
+        other => plain_type(other).unwrap_or_else(|| other.clone()),
     }
 }
 
