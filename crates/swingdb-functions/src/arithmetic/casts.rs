@@ -24,6 +24,7 @@ use swingdb_common::time::zones::{Zone, in_zone, shown_in};
 use swingdb_common::types::sql_names::sql_name;
 
 use super::kept;
+use super::types::type_of;
 use crate::json::marks::is_marked;
 
 /// Whether an expression is a cast, which may need preparation.
@@ -38,7 +39,7 @@ pub fn wrapped(expr: &Expr, schema: &DFSchema, zone: Zone) -> Result<Option<Expr
         Expr::TryCast(cast) => (&cast.expr, &cast.field, true),
         _ => return Ok(None),
     };
-    let (from, to) = (inner.get_type(schema)?, field.data_type());
+    let (from, to) = (type_of(inner, schema)?, field.data_type());
     if from.is_numeric() && to.is_binary() {
         return plan_err!("{} cannot be cast to {}", sql_name(&from), sql_name(to));
     }
@@ -131,7 +132,7 @@ pub fn preparing_of(function: &ScalarUDF) -> Option<Preparing> {
 
 /// Prepares what is cast to a type.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Prepare {
+pub(super) struct Prepare {
     to: DataType,
     safe: bool,
     /// Of the session.

@@ -8,8 +8,9 @@ use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::binary::type_union_resolution;
 use datafusion::logical_expr::planner::RawBinaryExpr;
-use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::logical_expr::{Expr, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+use swingdb_functions::arithmetic::types::type_of;
 use swingdb_functions::nested::unified::is_read;
 
 use crate::plan::moments::MAX_LOOKED_AT;
@@ -22,7 +23,7 @@ pub(crate) fn read(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let mut types = Vec::new();
     let others = values.iter().filter(|value| !is_written(value));
     for value in others.take(MAX_LOOKED_AT) {
-        match value.get_type(schema) {
+        match type_of(value, schema) {
             Ok(DataType::Null) => {}
             Ok(given) if types.contains(&given) => {}
             Ok(given) if given.is_numeric() || is_read(&given) => types.push(given),
@@ -57,7 +58,7 @@ pub(crate) fn read_operand(expr: &mut RawBinaryExpr, schema: &DFSchema) {
         (false, true) => (&mut expr.right, &expr.left),
         _ => return,
     };
-    let Ok(beside) = beside.get_type(schema) else { return };
+    let Ok(beside) = type_of(beside, schema) else { return };
     if let Some(wanted) = operand(&expr.op, beside) {
         *text = cast(std::mem::take(text), wanted);
     }
