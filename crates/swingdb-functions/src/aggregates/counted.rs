@@ -15,14 +15,15 @@ use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility,
 };
 use hashbrown::HashMap;
 
+use super::counted_groups::CountedGroups;
 use super::ordered::ordered;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
+pub(super) enum Kind {
     /// The value that occurs most often, of several the least.
     Mode,
     /// The same, but of several the first.
@@ -55,7 +56,7 @@ struct Counted {
     signature: Signature,
 }
 
-fn entry_fields(values: &DataType) -> Fields {
+pub(super) fn entry_fields(values: &DataType) -> Fields {
     let key = Field::new("key", values.clone(), false);
     vec![key, Field::new("value", DataType::UInt64, true)].into()
 }
@@ -94,6 +95,18 @@ impl AggregateUDFImpl for Counted {
         }))
     }
 
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        args.expr_fields.len() == 1
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        let values = args.expr_fields[0].data_type().clone();
+        Ok(Box::new(CountedGroups::new(self.kind, values, args.is_distinct)?))
+    }
+
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let [field] = args.input_fields else { return exec_err!("{} takes one value", self.name) };
         let list = |name: &str, item: &DataType| {
@@ -110,6 +123,16 @@ impl AggregateUDFImpl for Counted {
             _ => ScalarValue::try_new_null(of),
         }
     }
+}
+
+/// Bits of information in one of several values that occur so often.
+pub(super) fn entropy(counts: impl Iterator<Item = u64> + Clone) -> f64 {
+    let total = counts.clone().sum::<u64>() as f64;
+    let bits = |count: u64| {
+        let share = count as f64 / total;
+        -share * share.log2()
+    };
+    counts.map(bits).sum::<f64>() + 0.0
 }
 
 struct Counts {
@@ -202,15 +225,6 @@ impl Counts {
         }
     }
 
-    fn entropy(&self) -> f64 {
-        let total: u64 = self.counts.values().map(|count| self.weight(count)).sum();
-        let bits = |count: &Count| {
-            let share = self.weight(count) as f64 / total as f64;
-            -share * share.log2()
-        };
-        self.counts.values().map(bits).sum::<f64>() + 0.0
-    }
-
     fn histogram(&self) -> Result<ScalarValue> {
         let mut entries: Vec<_> = self.counts.iter().collect();
         entries.sort_unstable_by_key(|(key, _)| *key);
@@ -255,7 +269,10 @@ impl Accumulator for Counts {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         match self.kind {
             Kind::Mode | Kind::FirstMode => self.mode(),
-            Kind::Entropy => Ok(ScalarValue::Float64(Some(self.entropy()))),
+            Kind::Entropy => {
+                let counts = self.counts.values().map(|count| self.weight(count));
+                Ok(ScalarValue::Float64(Some(entropy(counts))))
+            }
             Kind::Histogram if self.counts.is_empty() => {
                 let entries = DataType::Struct(entry_fields(&self.values));
                 let field = Arc::new(Field::new("entries", entries, false));
