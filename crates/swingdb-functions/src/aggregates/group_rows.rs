@@ -210,10 +210,9 @@ impl GroupRows {
             EmitTo::First(groups) => groups,
         };
         let (end, rows) = (starts[groups], columns[0].len());
-        self.groups.clear();
-        for (group, ends) in starts[groups..].windows(2).enumerate() {
-            self.groups.extend(std::iter::repeat_n(group as u32, ends[1] - ends[0]));
-        }
+        let rest = starts[groups..].windows(2).enumerate();
+        let rest = rest.map(|(group, ends)| std::iter::repeat_n(group as u32, ends[1] - ends[0]));
+        self.groups = rest.flatten().collect();
         self.total -= groups;
         let rest = columns.iter().map(|column| column.slice(end, rows - end));
         self.replace(&rest.collect::<Vec<_>>())?;
