@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, MapArray, StructArray, UInt64Array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float32Type, Float64Type, UInt64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{Result, ScalarValue, exec_err};
@@ -20,19 +20,8 @@ use datafusion::logical_expr::{
 use hashbrown::HashMap;
 
 use super::counted_groups::CountedGroups;
+use super::counted_values::{Kind, entropy, entry_fields, one_of_each};
 use super::ordered::ordered;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
-    /// The value that occurs most often, of several the least.
-    Mode,
-    /// The same, but of several the first.
-    FirstMode,
-    /// How often each value occurs, as a map in the order of the values.
-    Histogram,
-    /// Bits of information in a value.
-    Entropy,
-}
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = AggregateUDF> {
@@ -54,11 +43,6 @@ struct Counted {
     name: &'static str,
     kind: Kind,
     signature: Signature,
-}
-
-pub(super) fn entry_fields(values: &DataType) -> Fields {
-    let key = Field::new("key", values.clone(), false);
-    vec![key, Field::new("value", DataType::UInt64, true)].into()
 }
 
 impl AggregateUDFImpl for Counted {
@@ -125,16 +109,6 @@ impl AggregateUDFImpl for Counted {
     }
 }
 
-/// Bits of information in one of several values that occur so often.
-pub(super) fn entropy(counts: impl Iterator<Item = u64> + Clone) -> f64 {
-    let total = counts.clone().sum::<u64>() as f64;
-    let bits = |count: u64| {
-        let share = count as f64 / total;
-        -share * share.log2()
-    };
-    counts.map(bits).sum::<f64>() + 0.0
-}
-
 struct Counts {
     kind: Kind,
     values: DataType,
@@ -156,23 +130,6 @@ struct Count {
 impl std::fmt::Debug for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Counts").field("values", &self.counts.len()).finish_non_exhaustive()
-    }
-}
-
-/// One NaN, and one zero.
-pub(super) fn one_of_each(values: &ArrayRef) -> ArrayRef {
-    match values.data_type() {
-        DataType::Float32 => Arc::new(
-            values
-                .as_primitive::<Float32Type>()
-                .unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v + 0.0 }),
-        ),
-        DataType::Float64 => Arc::new(
-            values
-                .as_primitive::<Float64Type>()
-                .unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v + 0.0 }),
-        ),
-        _ => Arc::clone(values),
     }
 }
 

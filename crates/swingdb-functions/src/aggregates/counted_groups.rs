@@ -18,7 +18,7 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::{Entry, HashTable};
 
-use super::counted::{Kind, entropy, entry_fields, one_of_each};
+use super::counted_values::{Kind, entropy, entry_fields, one_of_each};
 use super::group_rows::{by_group, check_groups, starts_of};
 use super::sum_groups::selected;
 
@@ -32,8 +32,8 @@ struct Seen {
     /// The values in the row format, one after the other, and where each ends.
     keys: Vec<u8>,
     ends: Vec<usize>,
-    /// Places of values.
-    table: HashTable<u32>,
+    /// Hashes and places of values.
+    table: HashTable<(u64, u32)>,
     hasher: DefaultHashBuilder,
 }
 
@@ -47,12 +47,13 @@ impl Seen {
             return exec_err!("more than {} different values in the groups", u32::MAX);
         };
         let Self { groups, keys, ends, table, hasher, .. } = self;
-        let known = |place: &u32| (groups[*place as usize], key_at(keys, ends, *place));
-        let is_same = |place: &u32| known(place) == (group, key);
-        match table.entry(hasher.hash_one((group, key)), is_same, |p| hasher.hash_one(known(p))) {
-            Entry::Occupied(place) => self.counts[*place.get() as usize] += count,
-            Entry::Vacant(place) => {
-                place.insert(next);
+        let hash = hasher.hash_one((group, key));
+        let known = |place: u32| (groups[place as usize], key_at(keys, ends, place));
+        let is_same = |at: &(u64, u32)| at.0 == hash && known(at.1) == (group, key);
+        match table.entry(hash, is_same, |at| at.0) {
+            Entry::Occupied(at) => self.counts[at.get().1 as usize] += count,
+            Entry::Vacant(at) => {
+                at.insert((hash, next));
                 self.groups.push(group);
                 self.counts.push(count);
                 self.keys.extend_from_slice(key);

@@ -20,8 +20,6 @@ use datafusion::logical_expr::EmitTo;
 use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::{Entry, HashTable};
 
-use super::ordered::state_field;
-
 /// Rows up to which nobody looks for values that are there twice.
 const LEAST: usize = 1 << 16;
 
@@ -32,6 +30,11 @@ pub(super) fn prefix(key: &[u8]) -> u128 {
     let len = key.len().min(first.len());
     first[..len].copy_from_slice(&key[..len]);
     u128::from_be_bytes(first)
+}
+
+/// A part of the rows of a group in a state.
+pub(super) fn state_field(place: usize, of: &DataType) -> Field {
+    Field::new(place.to_string(), of.clone(), true)
 }
 
 /// Groups have numbers of 32 bits.
@@ -301,13 +304,14 @@ impl GroupRows {
         let values = as_rows(vec![field], &columns[..1])?;
         let hasher = DefaultHashBuilder::default();
         let row = |row: u32| (self.groups[row as usize], values.row(row as usize));
-        let hash = |of: &u32| hasher.hash_one(row(*of));
-        let mut seen = HashTable::new();
+        // With its hash a row is not looked at again when the table grows.
+        let mut seen: HashTable<(u64, u32)> = HashTable::new();
         let mut firsts = Vec::new();
         for number in 0..self.groups.len() as u32 {
-            let same = |other: &u32| row(*other) == row(number);
-            if let Entry::Vacant(place) = seen.entry(hash(&number), same, hash) {
-                place.insert(number);
+            let hash = hasher.hash_one(row(number));
+            let same = |known: &(u64, u32)| known.0 == hash && row(known.1) == row(number);
+            if let Entry::Vacant(place) = seen.entry(hash, same, |known| known.0) {
+                place.insert((hash, number));
                 firsts.push(number);
             }
         }

@@ -9,6 +9,7 @@ pub mod average_groups;
 pub mod compensated;
 pub mod counted;
 mod counted_groups;
+mod counted_values;
 pub mod distinct;
 pub mod extremes;
 pub mod firsts;

@@ -26,7 +26,7 @@ use datafusion::physical_expr::expressions::{Column, Literal};
 use swingdb_common::uuid;
 
 use super::gathered_groups::{GatheredGroups, Joined};
-use super::group_rows::GroupRows;
+use super::group_rows::{GroupRows, state_field};
 use crate::engines_own::as_engines_values;
 
 /// Rows up to which nobody looks for values that are there twice.
@@ -96,10 +96,6 @@ pub(super) fn gathered_field(args: &StateFieldsArgs<'_>, values: &[FieldRef]) ->
     let rows = Field::new_list_field(DataType::Struct(fields.collect()), true);
     let name = format!("{}[rows]", args.name);
     Arc::new(Field::new(name, DataType::List(Arc::new(rows)), true))
-}
-
-pub(super) fn state_field(place: usize, of: &DataType) -> Field {
-    Field::new(place.to_string(), of.clone(), true)
 }
 
 /// Whether an expression has no columns but those inside of `args`.

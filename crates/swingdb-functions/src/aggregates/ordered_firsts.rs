@@ -15,9 +15,8 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
-use super::group_rows::prefix;
+use super::group_rows::{prefix, state_field};
 use super::kept_rows::{KeptRows, Place};
-use super::ordered::state_field;
 use super::sum_groups::selected;
 
 /// The row of a group that comes before or behind its others.

@@ -12,9 +12,9 @@ use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, ScalarUDF};
 
-use super::casts::Prepare;
 use super::checked::Checked;
 use super::kept::Kept;
+use super::prepared::Prepare;
 
 /// The type of an expression, as `get_type` gives it.
 pub fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
@@ -55,8 +55,8 @@ mod tests {
     use datafusion::logical_expr::{cast, col, lit};
     use swingdb_common::time::zones::Zone;
 
-    use super::super::casts::{Preparing, preparing};
     use super::super::kept::function;
+    use super::super::prepared::{Preparing, preparing};
     use super::*;
 
     #[test]
