@@ -285,6 +285,10 @@ bench-first-scan: build ## Sum of a column in a fresh process against the writer
 bench-readers: build ## Proportional set size of eight readers of one database
 	$(PY) bench/readers.py --bin $(BIN)
 
+.PHONY: bench-aggregates
+bench-aggregates: build ## Aggregates of few and of many groups against DuckDB
+	$(PY) bench/aggregates.py
+
 .PHONY: bench-tpch
 bench-tpch: build ## TPC-H at scale 1, 22 queries, values compared, against DuckDB
 	$(PY) bench/tpch.py --bin $(BIN)

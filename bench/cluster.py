@@ -3,9 +3,9 @@
 Nodes are processes in a network namespace of the benchmark's own, so that all bytes of its
 loopback device are theirs; that takes root. All answers are compared with those of one database.
 CPU is that of all nodes and of the coordinator, against that of one database with the same data,
-which runs each query in turn with the cluster: what else the machine does changes both. Where memory
-does not hold both, `--apart` runs the one database before, and drops it. The files that tables are
-loaded from are on a disk (`$TMPDIR`), or in the folder of `--files`.
+which runs each query in turn with the cluster: what else the machine does changes both. Where
+memory does not hold both, `--apart` runs the one database before, and drops it. The files that
+tables are loaded from are on a disk (`$TMPDIR`), or in the folder of `--files`.
 
 The model ([cluster_model]) says from the measured costs of tasks, rows and bytes how far a cluster
 scales, and what stops it first.

@@ -12,8 +12,8 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::logical_expr::{Operator, ScalarUDF};
 use serde::{Deserialize, Serialize};
 use swingdb_common::time::zones::Zone;
-use swingdb_functions::arithmetic::casts::{Preparing, preparing, preparing_of};
 use swingdb_functions::arithmetic::checked::{Checked, Operation};
+use swingdb_functions::arithmetic::prepared::{Preparing, preparing, preparing_of};
 use swingdb_functions::arithmetic::{digits, exact, kept, whole_quotient};
 use swingdb_functions::keys::bit_set;
 

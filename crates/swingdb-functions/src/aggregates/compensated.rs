@@ -10,8 +10,10 @@ use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility,
 };
+
+use super::number_groups::{NumberGroups, Summary};
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = AggregateUDF> {
@@ -49,11 +51,23 @@ impl AggregateUDFImpl for Compensated {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let work = Box::new(Total { is_mean: self.is_mean, ..Total::default() });
+        let work = Box::new(OfOneGroup { is_mean: self.is_mean, total: Total::default() });
         Ok(match args.is_distinct {
             true => super::moments::each_once(work),
             false => work,
         })
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        !args.is_distinct
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        _args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        let is_mean = self.is_mean;
+        Ok(Box::new(NumberGroups::new(move |total: &Total| Ok(total.value(is_mean)))))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -68,16 +82,15 @@ impl AggregateUDFImpl for Compensated {
 }
 
 /// The sum is `sum` and `lost` together.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Total {
-    is_mean: bool,
     sum: f64,
     lost: f64,
     count: f64,
 }
 
 impl Total {
-    fn add(&mut self, value: f64) {
+    fn gather(&mut self, value: f64) {
         let sum = self.sum + value;
         let (large, small) = match self.sum.abs() >= value.abs() {
             true => (self.sum, value),
@@ -89,12 +102,42 @@ impl Total {
     }
 }
 
-impl Accumulator for Total {
+impl Total {
+    /// The sum, or the mean; `None` of no numbers.
+    fn value(&self, is_mean: bool) -> Option<f64> {
+        let total = self.sum + self.lost;
+        let found = if is_mean { total / self.count } else { total };
+        (self.count > 0.0).then_some(found)
+    }
+}
+
+impl Summary<3> for Total {
+    fn add(&mut self, value: f64) {
+        self.gather(value);
+        self.count += 1.0;
+    }
+
+    fn merge(&mut self, [sum, lost, count]: [f64; 3]) {
+        self.gather(sum);
+        self.gather(lost);
+        self.count += count;
+    }
+
+    fn parts(&self) -> [f64; 3] {
+        [self.sum, self.lost, self.count]
+    }
+}
+
+#[derive(Debug)]
+struct OfOneGroup {
+    is_mean: bool,
+    total: Total,
+}
+
+impl Accumulator for OfOneGroup {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for value in values[0].as_primitive::<Float64Type>().iter().flatten() {
-            self.add(value);
-            self.count += 1.0;
-        }
+        let values = values[0].as_primitive::<Float64Type>();
+        values.iter().flatten().for_each(|value| self.total.add(value));
         Ok(())
     }
 
@@ -104,21 +147,17 @@ impl Accumulator for Total {
             return datafusion::common::internal_err!("a compensated sum has three parts");
         };
         for row in 0..sum.len() {
-            self.add(sum.value(row));
-            self.add(lost.value(row));
-            self.count += count.value(row);
+            self.total.merge([sum, lost, count].map(|part| part.value(row)));
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok([self.sum, self.lost, self.count].map(|part| ScalarValue::Float64(Some(part))).to_vec())
+        Ok(self.total.parts().map(|part| ScalarValue::Float64(Some(part))).to_vec())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let total = self.sum + self.lost;
-        let found = if self.is_mean { total / self.count } else { total };
-        Ok(ScalarValue::Float64((self.count > 0.0).then_some(found)))
+        Ok(ScalarValue::Float64(self.total.value(self.is_mean)))
     }
 
     fn size(&self) -> usize {

@@ -9,29 +9,19 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, MapArray, StructArray, UInt64Array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float32Type, Float64Type, UInt64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility,
 };
 use hashbrown::HashMap;
 
+use super::counted_groups::CountedGroups;
+use super::counted_values::{Kind, entropy, entry_fields, one_of_each};
 use super::ordered::ordered;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
-    /// The value that occurs most often, of several the least.
-    Mode,
-    /// The same, but of several the first.
-    FirstMode,
-    /// How often each value occurs, as a map in the order of the values.
-    Histogram,
-    /// Bits of information in a value.
-    Entropy,
-}
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = AggregateUDF> {
@@ -53,11 +43,6 @@ struct Counted {
     name: &'static str,
     kind: Kind,
     signature: Signature,
-}
-
-fn entry_fields(values: &DataType) -> Fields {
-    let key = Field::new("key", values.clone(), false);
-    vec![key, Field::new("value", DataType::UInt64, true)].into()
 }
 
 impl AggregateUDFImpl for Counted {
@@ -92,6 +77,18 @@ impl AggregateUDFImpl for Counted {
             counts: HashMap::new(),
             key_bytes: 0,
         }))
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        args.expr_fields.len() == 1
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        let values = args.expr_fields[0].data_type().clone();
+        Ok(Box::new(CountedGroups::new(self.kind, values, args.is_distinct)?))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -133,23 +130,6 @@ struct Count {
 impl std::fmt::Debug for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Counts").field("values", &self.counts.len()).finish_non_exhaustive()
-    }
-}
-
-/// One NaN, and one zero.
-pub(super) fn one_of_each(values: &ArrayRef) -> ArrayRef {
-    match values.data_type() {
-        DataType::Float32 => Arc::new(
-            values
-                .as_primitive::<Float32Type>()
-                .unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v + 0.0 }),
-        ),
-        DataType::Float64 => Arc::new(
-            values
-                .as_primitive::<Float64Type>()
-                .unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v + 0.0 }),
-        ),
-        _ => Arc::clone(values),
     }
 }
 
@@ -202,15 +182,6 @@ impl Counts {
         }
     }
 
-    fn entropy(&self) -> f64 {
-        let total: u64 = self.counts.values().map(|count| self.weight(count)).sum();
-        let bits = |count: &Count| {
-            let share = self.weight(count) as f64 / total as f64;
-            -share * share.log2()
-        };
-        self.counts.values().map(bits).sum::<f64>() + 0.0
-    }
-
     fn histogram(&self) -> Result<ScalarValue> {
         let mut entries: Vec<_> = self.counts.iter().collect();
         entries.sort_unstable_by_key(|(key, _)| *key);
@@ -255,7 +226,10 @@ impl Accumulator for Counts {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         match self.kind {
             Kind::Mode | Kind::FirstMode => self.mode(),
-            Kind::Entropy => Ok(ScalarValue::Float64(Some(self.entropy()))),
+            Kind::Entropy => {
+                let counts = self.counts.values().map(|count| self.weight(count));
+                Ok(ScalarValue::Float64(Some(entropy(counts))))
+            }
             Kind::Histogram if self.counts.is_empty() => {
                 let entries = DataType::Struct(entry_fields(&self.values));
                 let field = Arc::new(Field::new("entries", entries, false));

@@ -1,8 +1,8 @@
-//! `first(x)`, `last(x)` and `any_value(x)` of many groups at once, where no ORDER BY says which is
-//! first: [`replace`].
+//! `first(x)`, `last(x)` and `any_value(x)` of many groups at once: [`replace`].
 //!
-//! The engine has an object for each group then, whatever the type, which takes twenty times as
-//! long where groups are many. Here a group has the place of its value among [`KeptRows`].
+//! Where no ORDER BY says which is first, the engine has an object for each group, whatever the
+//! type, which takes twenty times as long where groups are many. Here a group has the place of its
+//! value among [`KeptRows`]. With ORDER BY they are [`OrderedFirsts`].
 
 use std::sync::Arc;
 
@@ -15,19 +15,22 @@ use datafusion::logical_expr::{
 };
 
 use crate::aggregates::kept_rows::{KeptRows, Place};
+use crate::aggregates::ordered_firsts::OrderedFirsts;
 use crate::aggregates::sum_groups::selected;
 use crate::engines_own::as_engines_aggregate;
 
-/// Gives both functions the groups of this module.
+/// Gives these functions the groups of this module.
 pub(crate) fn replace(all: &mut [Arc<AggregateUDF>]) {
     for function in all.iter_mut() {
-        let is_last = match function.name() {
-            "first_value" => false,
-            "last_value" => true,
+        let (is_last, skips_nulls) = match function.name() {
+            "first_value" => (false, false),
+            "last_value" => (true, false),
+            "any_value" => (false, true),
             _ => continue,
         };
         let engine = Arc::clone(function);
-        *function = Arc::new(AggregateUDF::new_from_impl(OfGroups { engine, is_last }));
+        let ours = OfGroups { engine, is_last, skips_nulls };
+        *function = Arc::new(AggregateUDF::new_from_impl(ours));
     }
 }
 
@@ -35,6 +38,8 @@ pub(crate) fn replace(all: &mut [Arc<AggregateUDF>]) {
 struct OfGroups {
     engine: Arc<AggregateUDF>,
     is_last: bool,
+    /// Without IGNORE NULLS.
+    skips_nulls: bool,
 }
 
 impl AggregateUDFImpl for OfGroups {
@@ -49,18 +54,24 @@ impl AggregateUDFImpl for OfGroups {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        args.order_bys.is_empty() || self.engine.groups_accumulator_supported(args)
+        args.order_bys.is_empty()
+            || OrderedFirsts::supports(&args)
+            || self.engine.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        if !args.order_bys.is_empty() {
-            return self.engine.create_groups_accumulator(args);
+        if args.order_bys.is_empty() {
+            let ignores_nulls = self.skips_nulls || args.ignore_nulls;
+            let of = args.return_field.data_type().clone();
+            return Ok(Box::new(Firsts::new(of, self.is_last, ignores_nulls)));
         }
-        let of = args.return_field.data_type().clone();
-        Ok(Box::new(Firsts::new(of, self.is_last, args.ignore_nulls)))
+        match OrderedFirsts::supports(&args) {
+            true => Ok(Box::new(OrderedFirsts::of(&args, self.is_last)?)),
+            false => self.engine.create_groups_accumulator(args),
+        }
     }
 
     fn create_sliding_accumulator(
@@ -78,8 +89,7 @@ impl AggregateUDFImpl for OfGroups {
         let Some(engine) = engine.with_beneficial_ordering(beneficial_ordering)? else {
             return Ok(None);
         };
-        let is_last = self.is_last;
-        Ok(Some(Arc::new(Self { engine: Arc::new(engine), is_last })))
+        Ok(Some(Arc::new(Self { engine: Arc::new(engine), ..*self })))
     }
 
     fn supports_null_handling_clause(&self) -> bool {

@@ -15,10 +15,12 @@ use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility,
 };
 
+use super::number_groups::{NumberGroups, Summary};
 use super::picked::number_between;
+use super::quantile_groups::{QuantileGroups, Quantiles};
 use crate::time::points::{DAY, is_moment, is_time, micros};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,6 +99,23 @@ impl AggregateUDFImpl for OfNumbers {
         Ok(work)
     }
 
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        let are_numbers = args.expr_fields.iter().all(|field| field.data_type().is_floating());
+        are_numbers && !args.is_distinct
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        _args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        let kind = self.kind;
+        if kind == Kind::Mad {
+            let asked = Quantiles::median_of_distances();
+            return Ok(Box::new(QuantileGroups::<Float64Type>::new(DataType::Float64, asked)));
+        }
+        Ok(Box::new(NumberGroups::new(move |moment: &Moment| moment.value(kind))))
+    }
+
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let field =
             |name: &str, of| Arc::new(Field::new(format!("{}[{name}]", args.name), of, true));
@@ -137,10 +156,6 @@ impl Moment {
         Self { count: 1.0, mean: value, product: value, ..Self::default() }
     }
 
-    fn parts(&self) -> [f64; 6] {
-        [self.count, self.mean, self.second, self.third, self.fourth, self.product]
-    }
-
     fn joined(&self, other: &Self) -> Self {
         if self.count == 0.0 || other.count == 0.0 {
             return if self.count == 0.0 { *other } else { *self };
@@ -167,6 +182,25 @@ impl Moment {
         }
     }
 
+    /// What a function is of the numbers.
+    fn value(&self, kind: Kind) -> Result<Option<f64>> {
+        let (name, found) = match kind {
+            Kind::Skewness => ("skewness", self.skewness()),
+            Kind::Kurtosis => ("kurtosis", self.kurtosis()),
+            Kind::KurtosisPop => {
+                let tails = self.tails().filter(|_| self.count > 1.0);
+                ("kurtosis_pop", tails.map(|tails| tails - 3.0))
+            }
+            Kind::Product | Kind::Mad => {
+                return Ok((self.count > 0.0).then_some(self.product));
+            }
+        };
+        match found.is_some_and(|found| !found.is_finite()) {
+            true => exec_err!("the {name} is out of range; leave infinity, NaN and the like out"),
+            false => Ok(found),
+        }
+    }
+
     fn skewness(&self) -> Option<f64> {
         let n = self.count;
         if n <= 2.0 {
@@ -189,6 +223,20 @@ impl Moment {
     }
 }
 
+impl Summary<6> for Moment {
+    fn add(&mut self, value: f64) {
+        *self = self.joined(&Self::of(value));
+    }
+
+    fn merge(&mut self, [count, mean, second, third, fourth, product]: [f64; 6]) {
+        *self = self.joined(&Self { count, mean, second, third, fourth, product });
+    }
+
+    fn parts(&self) -> [f64; 6] {
+        [self.count, self.mean, self.second, self.third, self.fourth, self.product]
+    }
+}
+
 #[derive(Debug)]
 struct Moments {
     kind: Kind,
@@ -198,7 +246,7 @@ struct Moments {
 impl Accumulator for Moments {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for value in values[0].as_primitive::<Float64Type>().iter().flatten() {
-            self.all = self.all.joined(&Moment::of(value));
+            self.all.add(value);
         }
         Ok(())
     }
@@ -209,14 +257,8 @@ impl Accumulator for Moments {
             return exec_err!("a moment has six parts");
         };
         for row in 0..count.len() {
-            self.all = self.all.joined(&Moment {
-                count: count.value(row),
-                mean: mean.value(row),
-                second: second.value(row),
-                third: third.value(row),
-                fourth: fourth.value(row),
-                product: product.value(row),
-            });
+            let parts = [count, mean, second, third, fourth, product];
+            self.all.merge(parts.map(|part| part.value(row)));
         }
         Ok(())
     }
@@ -226,22 +268,7 @@ impl Accumulator for Moments {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let (name, found) = match self.kind {
-            Kind::Skewness => ("skewness", self.all.skewness()),
-            Kind::Kurtosis => ("kurtosis", self.all.kurtosis()),
-            Kind::KurtosisPop => {
-                let tails = self.all.tails().filter(|_| self.all.count > 1.0);
-                ("kurtosis_pop", tails.map(|tails| tails - 3.0))
-            }
-            Kind::Product | Kind::Mad => {
-                let product = (self.all.count > 0.0).then_some(self.all.product);
-                return Ok(ScalarValue::Float64(product));
-            }
-        };
-        match found.is_some_and(|found| !found.is_finite()) {
-            true => exec_err!("the {name} is out of range; leave infinity, NaN and the like out"),
-            false => Ok(ScalarValue::Float64(found)),
-        }
+        Ok(ScalarValue::Float64(self.all.value(self.kind)?))
     }
 
     fn size(&self) -> usize {

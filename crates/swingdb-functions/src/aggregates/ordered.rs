@@ -25,6 +25,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use swingdb_common::uuid;
 
+use super::gathered_groups::{GatheredGroups, Joined};
+use super::group_rows::{GroupRows, state_field};
 use crate::engines_own::as_engines_values;
 
 /// Rows up to which nobody looks for values that are there twice.
@@ -48,11 +50,18 @@ struct Ordered {
 }
 
 impl Ordered {
-    fn gathered(&self, args: AccumulatorArgs<'_>) -> Result<Gathered> {
-        let mut types = vec![args.expr_fields[0].data_type().clone()];
-        for key in args.order_bys {
-            types.push(key.expr.data_type(args.schema)?);
-        }
+    /// Whether the rows of a group are gathered: they are to be in order, or different ones.
+    fn gathers(&self, is_ordered: bool, is_distinct: bool) -> bool {
+        is_ordered || is_distinct && self.joins()
+    }
+
+    /// Whether the values of a group are put together, not counted or picked.
+    fn joins(&self) -> bool {
+        matches!(self.plain.name(), "array_agg" | "string_agg")
+    }
+
+    /// The types of the value and the keys that are gathered.
+    fn types(&self, args: &AccumulatorArgs<'_>) -> Result<Vec<DataType>> {
         let once = args.is_distinct;
         if once && !args.order_bys.iter().all(|key| is_made_of(&key.expr, args.exprs)) {
             return plan_err!(
@@ -60,6 +69,15 @@ impl Ordered {
                 self.name()
             );
         }
+        let mut types = vec![args.expr_fields[0].data_type().clone()];
+        for key in args.order_bys {
+            types.push(key.expr.data_type(args.schema)?);
+        }
+        Ok(types)
+    }
+
+    fn gathered(&self, args: AccumulatorArgs<'_>) -> Result<Gathered> {
+        let (types, once) = (self.types(&args)?, args.is_distinct);
         let options = args.order_bys.iter().map(|key| key.options).collect();
         let work = self.sorted.accumulator(AccumulatorArgs {
             order_bys: &[],
@@ -78,10 +96,6 @@ pub(super) fn gathered_field(args: &StateFieldsArgs<'_>, values: &[FieldRef]) ->
     let rows = Field::new_list_field(DataType::Struct(fields.collect()), true);
     let name = format!("{}[rows]", args.name);
     Arc::new(Field::new(name, DataType::List(Arc::new(rows)), true))
-}
-
-fn state_field(place: usize, of: &DataType) -> Field {
-    Field::new(place.to_string(), of.clone(), true)
 }
 
 /// Whether an expression has no columns but those inside of `args`.
@@ -127,10 +141,11 @@ impl AggregateUDFImpl for Ordered {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let is_nothing = has_null(args.exprs);
-        let work: Box<dyn Accumulator> = match args.order_bys.is_empty() {
-            true => self.plain.accumulator(args)?,
-            false => Box::new(self.gathered(args)?),
-        };
+        let work: Box<dyn Accumulator> =
+            match self.gathers(!args.order_bys.is_empty(), args.is_distinct) {
+                true => Box::new(self.gathered(args)?),
+                false => self.plain.accumulator(args)?,
+            };
         Ok(if is_nothing { Box::new(Nothing(work)) } else { work })
     }
 
@@ -145,20 +160,30 @@ impl AggregateUDFImpl for Ordered {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        args.order_bys.is_empty()
-            && !has_null(args.exprs)
-            && self.plain.groups_accumulator_supported(args)
+        match self.gathers(!args.order_bys.is_empty(), args.is_distinct) {
+            true => self.joins() && !has_null(args.exprs),
+            false => !has_null(args.exprs) && self.plain.groups_accumulator_supported(args),
+        }
     }
 
     fn create_groups_accumulator(
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        self.plain.create_groups_accumulator(args)
+        if !self.gathers(!args.order_bys.is_empty(), args.is_distinct) {
+            return self.plain.create_groups_accumulator(args);
+        }
+        let types = self.types(&args)?;
+        let options = args.order_bys.iter().map(|key| key.options).collect();
+        let rows = GroupRows::new(&types, options, args.is_distinct);
+        let joined = Joined::of(self.name(), &args)?;
+        let ignores_nulls = args.ignore_nulls || matches!(joined, Joined::Text(_));
+        let keys = args.order_bys.len();
+        Ok(Box::new(GatheredGroups::new(rows, keys, ignores_nulls, joined)))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        if args.ordering_fields.is_empty() {
+        if !self.gathers(!args.ordering_fields.is_empty(), args.is_distinct) {
             return self.plain.state_fields(args);
         }
         let Some(value) = args.input_fields.first() else {

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::expressions::Literal;
 
-use super::counted::one_of_each;
+use super::counted_values::one_of_each;
 use super::ordered::{Gathering, Nothing, has_null, sorted};
 use crate::keys::intervals::lengths;
 use crate::keys::order::{bytes, is_ordered_otherwise};

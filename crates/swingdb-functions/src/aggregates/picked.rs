@@ -71,6 +71,18 @@ pub(super) fn number_at(values: &mut [f64], fraction: &Fraction) -> Option<f64> 
     Some(if is_one { from } else { number_between(from, to, place.share) })
 }
 
+/// The value at a fraction of the order of values, where nothing lies in between; `None` where
+/// there are none.
+pub(super) fn value_at<T: ArrowNativeTypeOp>(values: &mut [T], fraction: &Fraction) -> Option<T> {
+    let at = index_at(fraction, values.len().checked_sub(1)?);
+    Some(*values.select_nth_unstable_by(at, |a, b| a.compare(*b)).1)
+}
+
+/// Where the value at a fraction is among values in order, where nothing lies in between.
+pub(super) fn index_at(fraction: &Fraction, last: usize) -> usize {
+    place(fraction, last, false).from
+}
+
 fn place(fraction: &Fraction, last: usize, is_between: bool) -> Interpolation {
     let (from, to, share) = match is_between {
         true => {
@@ -96,14 +108,20 @@ fn whole_if_near(number: f64) -> f64 {
     if (number - whole).abs() <= whole * ROUNDING { whole } else { number }
 }
 
+/// What has the order of values in the query engine; the values themselves, where they have.
+pub(super) fn order_keys(values: &ArrayRef) -> Result<ArrayRef> {
+    match values.data_type() {
+        DataType::Interval(IntervalUnit::MonthDayNano) => interval_lengths(values),
+        other if is_ordered_otherwise(other) => nested_order(values),
+        _ => Ok(Arc::clone(values)),
+    }
+}
+
 /// The values at these places of their order.
 fn at_places(values: &ArrayRef, places: &[usize]) -> Result<ArrayRef> {
-    let array = values.as_ref();
-    if let DataType::Interval(IntervalUnit::MonthDayNano) = array.data_type() {
-        return sorted_at(values, &interval_lengths(values)?, places);
-    }
-    if is_ordered_otherwise(array.data_type()) {
-        return sorted_at(values, &nested_order(values)?, places);
+    let (array, keys) = (values.as_ref(), order_keys(values)?);
+    if !Arc::ptr_eq(values, &keys) {
+        return sorted_at(values, &keys, places);
     }
     downcast_primitive_array!(
         array => Ok(selected_at(array, places)),

@@ -1,33 +1,104 @@
-//! Quantiles of many groups at once, of numbers and times: [`QuantileGroups`].
+//! Quantiles of many groups at once: [`QuantileGroups`] of numbers and times, [`QuantileRows`] of
+//! all values.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Float64Array, ListArray,
-    PrimitiveArray,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray,
+    UInt32Array, new_empty_array, new_null_array,
 };
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field};
-use datafusion::common::{Result, ScalarValue};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{concat, take};
+use arrow::datatypes::{DataType, Field, Float64Type};
+use datafusion::common::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
-use super::picked::{Fraction, number_at, picked};
+use super::group_rows::{Arranged, GroupRows};
+use super::picked::{Fraction, index_at, number_at, order_keys, picked, value_at};
 use crate::aggregates::sum_groups::selected;
 
-/// The values of each group.
+const MEDIAN: Fraction = Fraction { of: 0.5, is_down: false };
+
+/// What is asked of the values of a group.
+#[derive(Debug, Clone)]
+pub(super) struct Quantiles {
+    pub(super) fractions: Vec<Fraction>,
+    /// Whether the answer is a list.
+    pub(super) is_list: bool,
+    /// Whether something can lie between two values.
+    pub(super) is_between: bool,
+    /// Whether they are quantiles of how far numbers are from the one in the middle.
+    pub(super) of_distances: bool,
+}
+
+impl Quantiles {
+    /// The median of how far numbers are from theirs.
+    pub(super) fn median_of_distances() -> Self {
+        Self { fractions: vec![MEDIAN], is_list: false, is_between: true, of_distances: true }
+    }
+
+    /// What `at` finds at each fraction in each group. A group without values has a NULL, or
+    /// nothing in a list.
+    fn of_numbers<T: ArrowPrimitiveType>(
+        &self,
+        groups: &mut [Vec<T::Native>],
+        at: impl Fn(&mut [T::Native], &Fraction) -> Option<T::Native>,
+    ) -> PrimitiveArray<T> {
+        let mut found = Vec::with_capacity(groups.len() * self.fractions.len());
+        for values in groups {
+            if !self.is_list || !values.is_empty() {
+                found.extend(self.fractions.iter().map(|fraction| at(values, fraction)));
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// The same by [`picked`].
+    fn of_arrays(&self, of: &DataType, groups: impl Iterator<Item = ArrayRef>) -> Result<ArrayRef> {
+        let nothing = new_null_array(of, usize::from(!self.is_list));
+        let found = groups.map(|values| match values.is_empty() {
+            true => Ok(Arc::clone(&nothing)),
+            false => picked(&values, &self.fractions, self.is_between),
+        });
+        let found = found.collect::<Result<Vec<_>>>()?;
+        let found = found.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
+        Ok(if found.is_empty() { new_empty_array(of) } else { concat(&found)? })
+    }
+
+    /// The answer of each group, of what was found in all of them.
+    fn answers(&self, found: ArrayRef, are_there: Vec<bool>) -> Result<ArrayRef> {
+        if !self.is_list {
+            return Ok(found);
+        }
+        let count = self.fractions.len();
+        let lengths = are_there.iter().map(|is_there| if *is_there { count } else { 0 });
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        let item = Arc::new(Field::new_list_field(found.data_type().clone(), true));
+        let nulls = Some(NullBuffer::from(are_there)).filter(|nulls| nulls.null_count() > 0);
+        Ok(Arc::new(ListArray::try_new(item, offsets, found, nulls)?))
+    }
+}
+
+/// Makes of numbers how far they are from the one in the middle.
+fn distances(numbers: &mut [f64]) {
+    if let Some(middle) = number_at(numbers, &MEDIAN) {
+        numbers.iter_mut().for_each(|number| *number = (*number - middle).abs());
+    }
+}
+
+/// The values of each group, of a type of numbers or times.
 #[derive(Debug)]
 pub(super) struct QuantileGroups<T: ArrowPrimitiveType> {
     of: DataType,
-    fractions: Vec<Fraction>,
-    is_between: bool,
+    asked: Quantiles,
     groups: Vec<Vec<T::Native>>,
     values: usize,
 }
 
 impl<T: ArrowPrimitiveType> QuantileGroups<T> {
-    pub(super) fn new(of: DataType, fractions: Vec<Fraction>, is_between: bool) -> Self {
-        Self { of, fractions, is_between, groups: Vec::new(), values: 0 }
+    pub(super) fn new(of: DataType, asked: Quantiles) -> Self {
+        Self { of, asked, groups: Vec::new(), values: 0 }
     }
 
     fn array(&self, values: Vec<T::Native>) -> PrimitiveArray<T> {
@@ -38,6 +109,28 @@ impl<T: ArrowPrimitiveType> QuantileGroups<T> {
         let groups = emit_to.take_needed(&mut self.groups);
         self.values -= groups.iter().map(Vec::len).sum::<usize>();
         groups
+    }
+
+    fn found(&self, mut groups: Vec<Vec<T::Native>>) -> Result<ArrayRef> {
+        let asked = &self.asked;
+        let has_own_order = matches!(self.of, DataType::Interval(_));
+        if !asked.is_between && !has_own_order {
+            let found = asked.of_numbers::<T>(&mut groups, value_at);
+            return Ok(Arc::new(found.with_data_type(self.of.clone())));
+        }
+        let numbers: &mut dyn Any = &mut groups;
+        match numbers.downcast_mut::<Vec<Vec<f64>>>().filter(|_| asked.is_between) {
+            Some(numbers) => {
+                if asked.of_distances {
+                    numbers.iter_mut().for_each(|numbers| distances(numbers));
+                }
+                Ok(Arc::new(asked.of_numbers::<Float64Type>(numbers, number_at)))
+            }
+            None => {
+                let arrays = groups.into_iter().map(|values| Arc::new(self.array(values)) as _);
+                asked.of_arrays(&self.of, arrays)
+            }
+        }
     }
 }
 
@@ -75,27 +168,9 @@ impl<T: ArrowPrimitiveType + Send> GroupsAccumulator for QuantileGroups<T> {
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let mut groups = self.emit(emit_to);
-        let numbers: &mut dyn Any = &mut groups;
-        if let (Some(numbers), [one], true) =
-            (numbers.downcast_mut::<Vec<Vec<f64>>>(), self.fractions.as_slice(), self.is_between)
-        {
-            let found = numbers.iter_mut().map(|values| number_at(values, one));
-            return Ok(Arc::new(found.collect::<Float64Array>()));
-        }
-        let found = groups.into_iter().map(|values| match values.is_empty() {
-            true => ScalarValue::try_new_null(&self.of),
-            false => {
-                let values: ArrayRef = Arc::new(self.array(values));
-                let found = picked(&values, &self.fractions, self.is_between)?;
-                ScalarValue::try_from_array(&found, 0)
-            }
-        });
-        let found = found.collect::<Result<Vec<_>>>()?;
-        match found.is_empty() {
-            true => Ok(arrow::array::new_empty_array(&self.of)),
-            false => ScalarValue::iter_to_array(found),
-        }
+        let groups = self.emit(emit_to);
+        let are_there = groups.iter().map(|values| !values.is_empty()).collect();
+        self.asked.answers(self.found(groups)?, are_there)
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -112,7 +187,7 @@ impl<T: ArrowPrimitiveType + Send> GroupsAccumulator for QuantileGroups<T> {
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
         let rows: Vec<usize> = (0..values[0].len()).collect();
-        let mut each = Self::new(self.of.clone(), Vec::new(), self.is_between);
+        let mut each = Self::new(self.of.clone(), self.asked.clone());
         each.update_batch(values, &rows, filter, rows.len())?;
         each.state(EmitTo::All)
     }
@@ -121,5 +196,90 @@ impl<T: ArrowPrimitiveType + Send> GroupsAccumulator for QuantileGroups<T> {
         // Vectors that grow have twice as much room at most.
         self.groups.capacity() * size_of::<Vec<T::Native>>()
             + self.values * size_of::<T::Native>() * 2
+    }
+}
+
+/// The values of each group, of any type, and each once where they are to be different.
+#[derive(Debug)]
+pub(super) struct QuantileRows {
+    of: DataType,
+    asked: Quantiles,
+    rows: GroupRows,
+}
+
+impl QuantileRows {
+    pub(super) fn new(of: DataType, asked: Quantiles, once: bool) -> Self {
+        let rows = GroupRows::of_values(of.clone(), once);
+        Self { of, asked, rows }
+    }
+
+    fn found(&self, arranged: &Arranged) -> Result<ArrayRef> {
+        let values = &arranged.columns[0];
+        let groups = arranged.starts.windows(2);
+        if self.asked.is_between {
+            let groups = groups.map(|ends| values.slice(ends[0], ends[1] - ends[0]));
+            return self.asked.of_arrays(&self.of, groups);
+        }
+        let mut places = Vec::new();
+        for ends in groups {
+            match (ends[1] - ends[0]).checked_sub(1) {
+                Some(last) => places.extend(
+                    self.asked.fractions.iter().map(|f| Some((ends[0] + index_at(f, last)) as u32)),
+                ),
+                None if self.asked.is_list => {}
+                None => places.push(None),
+            }
+        }
+        Ok(take(values, &UInt32Array::from(places), None)?)
+    }
+}
+
+impl GroupsAccumulator for QuantileRows {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total_groups: usize,
+    ) -> Result<()> {
+        self.rows.resize(total_groups)?;
+        let selected = selected(values[0].logical_nulls().as_ref(), filter, groups.len());
+        self.rows.add(&values[..1], groups, &selected)
+    }
+
+    fn merge_batch(
+        &mut self,
+        states: &[ArrayRef],
+        groups: &[usize],
+        total_groups: usize,
+    ) -> Result<()> {
+        self.rows.resize(total_groups)?;
+        self.rows.add_lists(states[0].as_list::<i32>(), groups)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let arranged = self.rows.emit(emit_to, |columns| Ok(vec![order_keys(&columns[0])?]))?;
+        let are_there = arranged.starts.windows(2).map(|ends| ends[0] < ends[1]).collect();
+        self.asked.answers(self.found(&arranged)?, are_there)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.rows.as_lists(emit_to)?])
+    }
+
+    fn convert_to_state(
+        &self,
+        values: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+    ) -> Result<Vec<ArrayRef>> {
+        let rows: Vec<usize> = (0..values[0].len()).collect();
+        let mut each =
+            Self { of: self.of.clone(), asked: self.asked.clone(), rows: self.rows.empty() };
+        each.update_batch(values, &rows, filter, rows.len())?;
+        each.state(EmitTo::All)
+    }
+
+    fn size(&self) -> usize {
+        self.rows.size()
     }
 }

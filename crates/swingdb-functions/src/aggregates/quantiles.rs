@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::expressions::Literal;
 
 use super::picked::{Fraction, picked};
-use super::quantile_groups::QuantileGroups;
+use super::quantile_groups::{QuantileGroups, QuantileRows, Quantiles};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -213,11 +213,10 @@ impl AggregateUDFImpl for Quantile {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        let of = args.expr_fields[0].data_type();
         // What is wrong with a fraction is said by the accumulator.
         match (self.of_engine_for(&args), self.fractions(&args)) {
             (Ok(Some(engine)), _) => engine.groups_accumulator_supported(args),
-            (Ok(None), Ok((_, is_list))) => !is_list && !args.is_distinct && of.is_primitive(),
+            (Ok(None), Ok(_)) => true,
             _ => false,
         }
     }
@@ -230,15 +229,20 @@ impl AggregateUDFImpl for Quantile {
             return engine.create_groups_accumulator(args);
         }
         let of = args.expr_fields[0].data_type().clone();
-        let (fractions, is_between) = (self.fractions(&args)?.0, self.is_between(&of));
+        let (fractions, is_list) = self.fractions(&args)?;
+        let is_between = self.is_between(&of);
+        let asked = Quantiles { fractions, is_list, is_between, of_distances: false };
+        if args.is_distinct {
+            return Ok(Box::new(QuantileRows::new(of, asked, true)));
+        }
         macro_rules! groups {
             ($type:ty) => {
-                Ok(Box::new(QuantileGroups::<$type>::new(of, fractions, is_between)))
+                Ok(Box::new(QuantileGroups::<$type>::new(of, asked)))
             };
         }
         downcast_primitive! {
             of => (groups),
-            other => plan_err!("{} of {other} has no accumulator of many groups", self.name),
+            _ => Ok(Box::new(QuantileRows::new(of, asked, false))),
         }
     }
 

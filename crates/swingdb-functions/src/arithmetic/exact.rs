@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 };
 
 use super::digits;
+use super::types::type_of;
 
 /// The function for an operation on decimals whose result always has room; `None` for others.
 pub fn call(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
@@ -27,8 +28,8 @@ pub fn call(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     if !matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply) {
         return None;
     }
-    let one = left.get_type(schema).ok()?;
-    let (DataType::Decimal128(_, left_scale), other) = (&one, right.get_type(schema).ok()?) else {
+    let one = type_of(left, schema).ok()?;
+    let (DataType::Decimal128(_, left_scale), other) = (&one, type_of(right, schema).ok()?) else {
         return None;
     };
     let DataType::Decimal128(_, right_scale) = other else { return None };

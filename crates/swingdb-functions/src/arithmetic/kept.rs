@@ -141,7 +141,7 @@ fn digits(data_type: &DataType) -> Option<Digits> {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Kept {
+pub(super) struct Kept {
     signature: Signature,
 }
 

@@ -86,7 +86,9 @@ impl FieldOf {
             _ => None,
         };
         let said = match name {
-            ColumnarValue::Scalar(name) => path_as_spelled(of.data_type(), [Some(name)].into_iter()),
+            ColumnarValue::Scalar(name) => {
+                path_as_spelled(of.data_type(), [Some(name)].into_iter())
+            }
             ColumnarValue::Array(_) => Vec::new(),
         };
         let said = said.into_iter().next().flatten().map(ColumnarValue::Scalar);

@@ -8,9 +8,10 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator, ScalarUDF};
 use swingdb_common::time::zones::Zone;
 use swingdb_functions::arithmetic::checked::{Checked, Operation};
+use swingdb_functions::arithmetic::types::type_of;
 use swingdb_functions::arithmetic::{casts, digits, exact, zeros};
 
 use crate::nodes::expressions::rewrite_parts;
@@ -58,13 +59,13 @@ fn check(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<Expr>>
     let Some(operation) = operation(&expr) else { return Ok(Transformed::no(expr)) };
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let settled = settled_type(&left, schema).ok().filter(DataType::is_integer);
-            if settled.is_none() || settled != Some(settled_type(&right, schema)?) {
+            let settled = type_of(&left, schema).ok().filter(DataType::is_integer);
+            if settled.is_none() || settled != Some(type_of(&right, schema)?) {
                 return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
             }
             Ok(Transformed::yes(joined(*left, operation, *right)))
         }
-        Expr::Negative(operand) if settled_type(&operand, schema).is_ok_and(|t| t.is_integer()) => {
+        Expr::Negative(operand) if type_of(&operand, schema).is_ok_and(|t| t.is_integer()) => {
             Ok(Transformed::yes(call(function(operation), vec![*operand])))
         }
         other => Ok(Transformed::no(other)),
@@ -74,17 +75,8 @@ fn check(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<Expr>>
 /// What an operation on decimals does, where its result may have too many digits.
 fn of_decimals(expr: &Expr, schema: &DFSchema) -> Option<&'static str> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
-    let left = settled_type(left, schema).ok().filter(DataType::is_decimal)?;
-    digits::concerned(&left, *op, &right.get_type(schema).ok()?)
-}
-
-/// The type of an expression; that of a checked function without a look at all its operands.
-fn settled_type(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
-    let mut first = expr;
-    while let Some((_, [operand, ..])) = checked_call(first) {
-        first = operand;
-    }
-    first.get_type(schema)
+    let left = type_of(left, schema).ok().filter(DataType::is_decimal)?;
+    digits::concerned(&left, *op, &type_of(right, schema).ok()?)
 }
 
 /// The function and the operands, if this is a call of a [`Checked`].

@@ -18,6 +18,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast};
 use swingdb_common::time::zones::{Zone, in_zone};
+use swingdb_functions::arithmetic::types::type_of;
 use swingdb_functions::time::zones::later;
 
 use crate::nodes::expressions::rewrite_parts;
@@ -106,7 +107,7 @@ fn is_shown(data_type: &DataType, zone: Zone) -> bool {
 
 /// The sum of a point in time and an interval.
 fn moved(sum: BinaryExpr, schema: &DFSchema, zone: Zone) -> Result<Transformed<Expr>> {
-    let types = (sum.left.get_type(schema)?, sum.right.get_type(schema)?);
+    let types = (type_of(&sum.left, schema)?, type_of(&sum.right, schema)?);
     let (given, point, interval) = match types {
         (given, DataType::Interval(_)) if is_shown(&given, zone) => (given, sum.left, sum.right),
         (DataType::Interval(_), given) if is_shown(&given, zone) => (given, sum.right, sum.left),

@@ -18,7 +18,8 @@ use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::BinaryExpr;
-use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast};
+use datafusion::logical_expr::{Expr, Operator, cast};
+use swingdb_functions::arithmetic::types::type_of;
 
 const INSTANT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
@@ -30,7 +31,7 @@ pub(crate) fn is_concerned(expr: &Expr) -> bool {
 /// The sum with midnight of the date in its place.
 pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let Expr::BinaryExpr(mut sum) = expr else { return Transformed::no(expr) };
-    let is_date = |e: &Expr| matches!(e.get_type(schema), Ok(DataType::Date32 | DataType::Date64));
+    let is_date = |e: &Expr| matches!(type_of(e, schema), Ok(DataType::Date32 | DataType::Date64));
     let (left, right) = (is_date(&sum.left), is_date(&sum.right));
     if let Some(sum) = with_time(&sum, (left, right), schema) {
         return Transformed::yes(sum);
@@ -60,7 +61,7 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
 /// with these.
 pub(crate) fn settle_durations(left: &mut Expr, right: &mut Expr, adds: bool, schema: &DFSchema) {
     use DataType::{Date32, Date64, Duration, Interval, Null, Time32, Time64, Timestamp};
-    let (Ok(one), Ok(other)) = (left.get_type(schema), right.get_type(schema)) else { return };
+    let (Ok(one), Ok(other)) = (type_of(left, schema), type_of(right, schema)) else { return };
     let side = match (&one, &other) {
         (Date32 | Date64 | Time32(_) | Time64(_), Duration(_)) => right,
         (Duration(_), Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..)) if adds => left,
@@ -73,7 +74,7 @@ pub(crate) fn settle_durations(left: &mut Expr, right: &mut Expr, adds: bool, sc
 
 /// A date and a whole number of days.
 fn with_days(sum: &BinaryExpr, (left, right): (bool, bool), schema: &DFSchema) -> Option<Expr> {
-    let is_days = |expr: &Expr| match expr.get_type(schema) {
+    let is_days = |expr: &Expr| match type_of(expr, schema) {
         Ok(of) => of.is_integer() && of != DataType::UInt64,
         Err(_) => false,
     };
@@ -82,7 +83,7 @@ fn with_days(sum: &BinaryExpr, (left, right): (bool, bool), schema: &DFSchema) -
         (false, true, Operator::Plus) => (&sum.right, &sum.left),
         _ => return None,
     };
-    if !is_days(number) || !matches!(date.get_type(schema), Ok(DataType::Date32)) {
+    if !is_days(number) || !matches!(type_of(date, schema), Ok(DataType::Date32)) {
         return None;
     }
     let since_1970 = cast(cast(date.as_ref().clone(), DataType::Int32), DataType::Int64);
@@ -97,7 +98,7 @@ fn with_days(sum: &BinaryExpr, (left, right): (bool, bool), schema: &DFSchema) -
 /// The sum of a date and a time of day, or the difference of a date and a timestamp, in
 /// microseconds: the engine takes nanoseconds, which do not reach beyond 2262.
 fn with_time(sum: &BinaryExpr, is_date: (bool, bool), schema: &DFSchema) -> Option<Expr> {
-    let (left, right) = (sum.left.get_type(schema).ok()?, sum.right.get_type(schema).ok()?);
+    let (left, right) = (type_of(&sum.left, schema).ok()?, type_of(&sum.right, schema).ok()?);
     let is_time = |given: &DataType| matches!(given, DataType::Time32(_) | DataType::Time64(_));
     let is_stamp = |given: &DataType| matches!(given, DataType::Timestamp(..));
     let (one, other) = match (is_date, sum.op) {
@@ -134,7 +135,7 @@ fn with_time(sum: &BinaryExpr, is_date: (bool, bool), schema: &DFSchema) -> Opti
 
 /// Whether both sides count days.
 fn days_each(sum: &BinaryExpr, schema: &DFSchema) -> bool {
-    let days = |e: &Expr| matches!(e.get_type(schema), Ok(DataType::Date32));
+    let days = |e: &Expr| matches!(type_of(e, schema), Ok(DataType::Date32));
     days(&sum.left) && days(&sum.right)
 }
 
@@ -144,7 +145,7 @@ fn has_hours(expr: &Expr, schema: &DFSchema) -> bool {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(by)), _) => by.nanoseconds != 0,
         Expr::Literal(ScalarValue::IntervalDayTime(Some(by)), _) => by.milliseconds != 0,
         Expr::Negative(inner) => has_hours(inner, schema),
-        other => match other.get_type(schema) {
+        other => match type_of(other, schema) {
             Ok(DataType::Interval(unit)) => unit != IntervalUnit::YearMonth,
             _ => false,
         },

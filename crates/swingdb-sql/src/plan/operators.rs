@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
     ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit, when,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+use swingdb_functions::arithmetic::types::type_of;
 use swingdb_functions::arithmetic::whole_quotient::{has_whole_quotient, is_mixed, whole_quotient};
 use swingdb_functions::json::marks::is_marked;
 use swingdb_functions::json::paths;
@@ -97,7 +98,7 @@ impl ExprPlanner for Operators {
             BinaryOperator::DuckIntegerDivide | BinaryOperator::StringConcat => false,
             _ => return Ok(PlannerResult::Original(expr)),
         };
-        let types = (expr.left.get_type(schema).ok(), expr.right.get_type(schema).ok());
+        let types = (type_of(&expr.left, schema).ok(), type_of(&expr.right, schema).ok());
         if expr.op == BinaryOperator::StringConcat {
             return Ok(match &types {
                 (Some(left), Some(right)) if are_lists(left, right) => {

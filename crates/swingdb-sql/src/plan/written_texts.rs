@@ -11,8 +11,9 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::binary::type_union_resolution;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::RawBinaryExpr;
-use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::logical_expr::{Expr, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+use swingdb_functions::arithmetic::types::type_of;
 use swingdb_functions::nested::elements::{element, places, reads};
 use swingdb_functions::nested::unified::{beside, beside_texts, is_read};
 
@@ -26,7 +27,7 @@ pub(crate) fn read(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let mut types = Vec::new();
     let others = values.iter().filter(|value| !is_written(value));
     for value in others.take(MAX_LOOKED_AT) {
-        match value.get_type(schema) {
+        match type_of(value, schema) {
             Ok(DataType::Null) => {}
             Ok(given) if types.contains(&given) => {}
             Ok(given) if given.is_numeric() || is_read(&given) => types.push(given),
@@ -56,7 +57,7 @@ pub(crate) fn is_written(value: &Expr) -> bool {
 
 /// Refuses texts that have not been [`read`] among the arguments of a function.
 pub(crate) fn check(function: &str, values: &[Expr], schema: &DFSchema) -> Result<()> {
-    let types = values.iter().take(MAX_LOOKED_AT).filter_map(|value| value.get_type(schema).ok());
+    let types = values.iter().take(MAX_LOOKED_AT).filter_map(|value| type_of(value, schema).ok());
     match beside_texts(&types.collect::<Vec<_>>()) {
         Some(other) => beside(function, &other),
         None => Ok(()),
@@ -74,7 +75,7 @@ pub(crate) fn read_elements(expr: Expr, schema: &DFSchema) -> Result<Transformed
     let Some((list, values)) = places(call.name()) else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     };
-    let of = call.args.get(list).and_then(|list| list.get_type(schema).ok());
+    let of = call.args.get(list).and_then(|list| type_of(list, schema).ok());
     let Some(of) = of.as_ref().and_then(element).filter(|of| reads(of)).cloned() else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     };
@@ -84,7 +85,7 @@ pub(crate) fn read_elements(expr: Expr, schema: &DFSchema) -> Result<Transformed
         if is_written(value) {
             *value = cast(std::mem::take(value), of.clone());
             changed = true;
-        } else if value.get_type(schema).is_ok_and(|given| given.is_string()) {
+        } else if type_of(value, schema).is_ok_and(|given| given.is_string()) {
             return beside(call.name(), &DataType::new_list(of, true));
         }
     }
@@ -102,7 +103,7 @@ pub(crate) fn read_operand(expr: &mut RawBinaryExpr, schema: &DFSchema) {
         (false, true) => (&mut expr.right, &expr.left),
         _ => return,
     };
-    let Ok(beside) = beside.get_type(schema) else { return };
+    let Ok(beside) = type_of(beside, schema) else { return };
     if let Some(wanted) = operand(&expr.op, beside) {
         *text = cast(std::mem::take(text), wanted);
     }

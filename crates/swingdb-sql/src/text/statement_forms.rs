@@ -298,8 +298,8 @@ const BEFORE_TARGET: [&[&str]; 5] = [
 /// Words behind the table of an INSERT that the parser takes for no alias of it.
 const BEHIND_TARGET: [&str; 5] = ["as", "default", "select", "values", "with"];
 
-/// `INSERT [OR x] INTO a.b BY NAME`, `BY POSITION`, and other words behind the name that are no alias. Brackets
-/// around VALUES are no list of columns.
+/// `INSERT [OR x] INTO a.b BY NAME`, `BY POSITION`, and other words behind the name that are no
+/// alias. Brackets around VALUES are no list of columns.
 fn insert_target(pass: &mut Pass, insert: usize) {
     let mut word = insert + 1;
     if pass.is_word(word, "OR") {
