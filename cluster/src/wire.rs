@@ -13,7 +13,7 @@ use crate::catalog::Member;
 use crate::cut::Cut;
 
 /// The version of the protocol and of the plans in it.
-pub const WIRE: u32 = 8;
+pub const WIRE: u32 = 9;
 
 /// The version that both sides must share: plans are of one version of the engine.
 pub fn version() -> String {
