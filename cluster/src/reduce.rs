@@ -35,15 +35,18 @@ use crate::cut::Cut;
 use crate::scan::ShardedTable;
 
 /// Keys that are asked for, at most.
-const MAX_KEYS: usize = 100_000;
+const MAX_KEYS: usize = 500_000;
 /// Keys that a condition lists, at most; more are a set of bits.
 const MAX_LISTED: usize = 100;
 /// Bytes of such a set: each node gets it with the plan.
-const MAX_SET_BYTES: usize = 1 << 17;
+const MAX_SET_BYTES: usize = 1 << 19;
 /// Keys that a condition lists where they are no whole numbers, or too far from each other.
 const MAX_LISTED_OTHERS: usize = 10_000;
 /// Rows of a table up to which its keys are asked for: estimates are often too high.
 const MAX_ASKED: f64 = 100_000.0;
+/// Where they may be a set of bits, and the other side has this many times as many rows, up to
+/// [`MAX_KEYS`] of them.
+const MANY_TIMES: f64 = 10.0;
 /// The most that may be left of the other side's keys.
 const MAX_SHARE: f64 = 0.2;
 /// Joins of a statement that are changed so.
@@ -253,7 +256,9 @@ fn few_keys(
     }
     let Some(source) = source(few, key) else { return Ok(None) };
     let is_much_left = from > 0.0 && source.rows > distinct * MAX_SHARE;
-    if source.rows > MAX_ASKED || is_much_left {
+    let is_of_set = few.schema().field_from_column(key)?.data_type().is_integer();
+    let most = if is_of_set { rows / MANY_TIMES } else { 0.0 };
+    if source.rows > most.clamp(MAX_ASKED, MAX_KEYS as f64) || is_much_left {
         return Ok(None);
     }
     let keys = LogicalPlanBuilder::from(source.plan.clone());

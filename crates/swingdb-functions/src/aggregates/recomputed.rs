@@ -17,21 +17,29 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use swingdb_common::runtime::cancel;
 
-/// Aggregates that are known to take rows off again, whatever they are of. Not `sum` and `avg`,
-/// which do not with DISTINCT.
+/// Aggregates that are known to take rows off again, whatever they are of.
 const RETRACTING: &[&str] = &["count", "min", "max"];
+/// The same, but not with DISTINCT.
+const RETRACTING_ALL: &[&str] = &["sum", "avg"];
 
 /// The same aggregate for frames whose first row moves.
-pub fn in_moving_frames(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
-    match RETRACTING.contains(&function.name()) {
+pub fn in_moving_frames(function: Arc<AggregateUDF>, is_distinct: bool) -> Arc<AggregateUDF> {
+    let name = function.name();
+    match RETRACTING.contains(&name) || !is_distinct && RETRACTING_ALL.contains(&name) {
         true => function,
-        false => Arc::new(AggregateUDF::new_from_impl(Moving { engine: function })),
+        false => Moving::of(function),
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Moving {
     engine: Arc<AggregateUDF>,
+}
+
+impl Moving {
+    fn of(engine: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+        Arc::new(AggregateUDF::new_from_impl(Self { engine }))
+    }
 }
 
 impl AggregateUDFImpl for Moving {
@@ -105,7 +113,7 @@ impl AggregateUDFImpl for Moving {
 
     fn reverse_expr(&self) -> ReversedUDAF {
         match self.engine.reverse_udf() {
-            ReversedUDAF::Reversed(engine) => ReversedUDAF::Reversed(in_moving_frames(engine)),
+            ReversedUDAF::Reversed(engine) => ReversedUDAF::Reversed(Self::of(engine)),
             other => other,
         }
     }

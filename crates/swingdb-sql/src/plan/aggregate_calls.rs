@@ -51,7 +51,7 @@ impl ExprPlanner for Aggregates {
         if let WindowFunctionDefinition::AggregateUDF(function) = &call.func_def {
             give_types(function, &mut call.args);
             if !is_given(function) && !call.window_frame.start_bound.is_unbounded() {
-                let moving = in_moving_frames(Arc::clone(function));
+                let moving = in_moving_frames(Arc::clone(function), call.distinct);
                 call.func_def = WindowFunctionDefinition::AggregateUDF(moving);
             }
         }
