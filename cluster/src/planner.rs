@@ -22,7 +22,7 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryLimit};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{FunctionRegistry, TaskContext};
-use datafusion::logical_expr::{AggregateUDF, ExplainFormat, Expr, LogicalPlan};
+use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan};
 use datafusion::physical_expr::window::{
     PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
 };
@@ -348,7 +348,7 @@ impl QueryPlanner for ClusterPlanner {
             return self.planned(plan, session, None).await;
         };
         match plan {
-            LogicalPlan::Explain(explain) if explain.explain_format == ExplainFormat::Indent => {
+            LogicalPlan::Explain(explain) => {
                 let made = self.planned(&explain.plan, session, Some(&mut shown)).await?;
                 Ok(shown.explained(explain, made.as_ref()))
             }

@@ -256,7 +256,7 @@ fn few_keys(
     }
     let Some(source) = source(few, key) else { return Ok(None) };
     let is_much_left = from > 0.0 && source.rows > distinct * MAX_SHARE;
-    let is_of_set = few.schema().field_from_column(key)?.data_type().is_integer();
+    let is_of_set = bit_set::is_of_set(few.schema().field_from_column(key)?.data_type());
     let most = if is_of_set { rows / MANY_TIMES } else { 0.0 };
     if source.rows > most.clamp(MAX_ASKED, MAX_KEYS as f64) || is_much_left {
         return Ok(None);

@@ -8,7 +8,7 @@ use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Explain, LogicalPlan, PlanType, StringifiedPlan};
+use datafusion::logical_expr::{Explain, ExplainFormat, LogicalPlan, PlanType, StringifiedPlan};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -23,23 +23,26 @@ use futures::{StreamExt, stream};
 pub(crate) struct Shown {
     /// Whether they run, and their figures are shown.
     runs: bool,
+    is_verbose: bool,
     texts: Vec<String>,
 }
 
 impl Shown {
     /// What a statement shows of them; `None`: nothing.
     pub(crate) fn of(statement: &LogicalPlan) -> Option<Self> {
-        let runs = match statement {
-            LogicalPlan::Explain(_) => false,
-            LogicalPlan::Analyze(_) => true,
+        let (runs, is_verbose) = match statement {
+            LogicalPlan::Explain(explain) if explain.explain_format == ExplainFormat::Indent => {
+                (false, explain.verbose)
+            }
+            LogicalPlan::Analyze(analyze) => (true, analyze.verbose),
             _ => return None,
         };
-        Some(Self { runs, texts: Vec::new() })
+        Some(Self { runs, is_verbose, texts: Vec::new() })
     }
 
     /// Of a part of the same statement.
     pub(crate) fn of_part(&self) -> Self {
-        Self { runs: self.runs, texts: Vec::new() }
+        Self { texts: Vec::new(), ..*self }
     }
 
     /// Whether the queries run.
@@ -49,9 +52,13 @@ impl Shown {
 
     /// Adds the plan of a query, which has run if such queries do.
     pub(crate) async fn add(&mut self, plan: Arc<dyn ExecutionPlan>) -> Result<()> {
+        let format = match self.is_verbose {
+            true => DistributedMetricsFormat::PerTask,
+            false => DistributedMetricsFormat::Aggregated,
+        };
         self.texts.push(match self.runs {
-            true => explain_analyze(plan, DistributedMetricsFormat::Aggregated).await?,
-            false => displayable(plan.as_ref()).indent(false).to_string(),
+            true => explain_analyze(plan, format).await?,
+            false => displayable(plan.as_ref()).indent(self.is_verbose).to_string(),
         });
         Ok(())
     }

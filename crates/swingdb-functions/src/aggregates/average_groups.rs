@@ -11,7 +11,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
 use super::quotients::{TOTAL, averages, parts};
-use super::sum_groups::selected;
+use super::sum_groups::{selected, state_of_each_row};
 use super::totals::Totals;
 
 /// Totals of up to 128 bits, which no number of rows can overflow, and counts.
@@ -98,10 +98,7 @@ impl GroupsAccumulator for AverageGroups {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let rows: Vec<usize> = (0..values[0].len()).collect();
-        let mut each = Self::default();
-        each.update_batch(values, &rows, filter, rows.len())?;
-        Ok(Self::as_state(each.totals, each.counts))
+        state_of_each_row(Self::default(), values, filter)
     }
 
     fn size(&self) -> usize {

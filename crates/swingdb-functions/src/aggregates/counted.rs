@@ -80,7 +80,8 @@ impl AggregateUDFImpl for Counted {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        args.expr_fields.len() == 1
+        // Which value came first is known of one group only.
+        args.expr_fields.len() == 1 && self.kind != Kind::FirstMode
     }
 
     fn create_groups_accumulator(

@@ -20,7 +20,7 @@ use hashbrown::hash_table::{Entry, HashTable};
 
 use super::counted_values::{Kind, entropy, entry_fields, one_of_each};
 use super::group_rows::{by_group, check_groups, starts_of};
-use super::sum_groups::selected;
+use super::sum_groups::{selected, state_of_each_row};
 
 /// The different values of all groups, as they first occurred.
 #[derive(Debug, Default)]
@@ -284,10 +284,8 @@ impl GroupsAccumulator for CountedGroups {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let rows: Vec<usize> = (0..values[0].len()).collect();
-        let mut each = Self::new(self.kind, self.values.clone(), self.once)?;
-        each.update_batch(values, &rows, filter, rows.len())?;
-        each.state(EmitTo::All)
+        let empty = Self::new(self.kind, self.values.clone(), self.once)?;
+        state_of_each_row(empty, values, filter)
     }
 
     fn size(&self) -> usize {

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 
 use crate::aggregates::kept_rows::{KeptRows, Place};
 use crate::aggregates::ordered_firsts::OrderedFirsts;
-use crate::aggregates::sum_groups::selected;
+use crate::aggregates::sum_groups::{selected, state_of_each_row};
 use crate::engines_own::as_engines_aggregate;
 
 /// Gives these functions the groups of this module.
@@ -141,21 +141,7 @@ impl Firsts {
                 }
             }
         }
-        if touched.is_empty() {
-            return Ok(());
-        }
-        let mut taken = Vec::with_capacity(touched.len());
-        for group in touched {
-            let Some((_, at)) = &mut self.groups[group] else { continue };
-            taken.push(*at as u64);
-            *at = taken.len() - 1;
-        }
-        self.kept.keep(values, taken)?;
-        if self.kept.is_sparse(self.groups.len()) {
-            let mut places = self.groups.iter_mut().flatten().collect::<Vec<_>>();
-            self.kept.compact(&mut places)?;
-        }
-        Ok(())
+        self.kept.keep_for(&mut self.groups, &touched, values, |place| place)
     }
 
     /// The values of some groups, and which of them have one.
@@ -211,10 +197,8 @@ impl GroupsAccumulator for Firsts {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let rows: Vec<usize> = (0..values[0].len()).collect();
-        let mut each = Self::new(self.of.clone(), self.is_last, self.ignores_nulls);
-        each.update_batch(values, &rows, filter, rows.len())?;
-        each.state(EmitTo::All)
+        let empty = Self::new(self.of.clone(), self.is_last, self.ignores_nulls);
+        state_of_each_row(empty, values, filter)
     }
 
     fn size(&self) -> usize {

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::expressions::Literal;
 
 use super::group_rows::{Arranged, GroupRows};
-use super::sum_groups::selected;
+use super::sum_groups::{selected, state_of_each_row};
 
 /// What becomes of the values of a group.
 #[derive(Debug, Clone)]
@@ -137,11 +137,9 @@ impl GroupsAccumulator for GatheredGroups {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let rows: Vec<usize> = (0..values[0].len()).collect();
         let (keys, joined) = (self.keys, self.joined.clone());
-        let mut each = Self::new(self.rows.empty(), keys, self.ignores_nulls, joined);
-        each.update_batch(values, &rows, filter, rows.len())?;
-        each.state(EmitTo::All)
+        let empty = Self::new(self.rows.empty(), keys, self.ignores_nulls, joined);
+        state_of_each_row(empty, values, filter)
     }
 
     fn size(&self) -> usize {

@@ -43,8 +43,33 @@ impl KeptRows {
         self.rows > 2 * groups + MOST_SPARE
     }
 
-    /// Keeps some rows of a batch.
-    pub(super) fn keep(&mut self, values: &ArrayRef, rows: Vec<u64>) -> Result<()> {
+    /// Keeps the rows of a batch to which the places of these groups have come to point.
+    pub(super) fn keep_for<G>(
+        &mut self,
+        groups: &mut [Option<G>],
+        touched: &[usize],
+        values: &ArrayRef,
+        place_of: impl Fn(&mut G) -> &mut Place,
+    ) -> Result<()> {
+        if touched.is_empty() {
+            return Ok(());
+        }
+        let mut taken = Vec::with_capacity(touched.len());
+        for group in touched {
+            let Some(known) = &mut groups[*group] else { continue };
+            let (_, row) = place_of(known);
+            taken.push(*row as u64);
+            *row = taken.len() - 1;
+        }
+        self.keep(values, taken)?;
+        if self.is_sparse(groups.len()) {
+            let places = groups.iter_mut().flatten().map(place_of);
+            self.compact(&mut places.collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, values: &ArrayRef, rows: Vec<u64>) -> Result<()> {
         let taken = take(values, &UInt64Array::from(rows), None)?;
         self.push(own_texts(&taken)?);
         Ok(())
@@ -67,7 +92,7 @@ impl KeptRows {
     }
 
     /// Lets the rows go that are at none of these places, which change.
-    pub(super) fn compact(&mut self, places: &mut [&mut Place]) -> Result<()> {
+    fn compact(&mut self, places: &mut [&mut Place]) -> Result<()> {
         let rows = self.at(places.iter().map(|place| Some(**place)))?;
         for (row, place) in places.iter_mut().enumerate() {
             **place = (0, row);

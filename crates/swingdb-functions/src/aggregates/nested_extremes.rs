@@ -8,7 +8,7 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
 use crate::aggregates::kept_rows::{KeptRows, Place};
-use crate::aggregates::sum_groups::selected;
+use crate::aggregates::sum_groups::{selected, state_of_each_row};
 use crate::keys::order::bytes;
 
 /// The extreme of a group.
@@ -71,21 +71,7 @@ impl NestedExtremes {
                 }
             }
         }
-        if touched.is_empty() {
-            return Ok(());
-        }
-        let mut rows = Vec::with_capacity(touched.len());
-        for group in touched {
-            let Some(best) = &mut self.groups[group] else { continue };
-            rows.push(best.place.1 as u64);
-            best.place.1 = rows.len() - 1;
-        }
-        self.kept.keep(values, rows)?;
-        if self.kept.is_sparse(self.groups.len()) {
-            let places = self.groups.iter_mut().flatten().map(|best| &mut best.place);
-            self.kept.compact(&mut places.collect::<Vec<_>>())?;
-        }
-        Ok(())
+        self.kept.keep_for(&mut self.groups, &touched, values, |best| &mut best.place)
     }
 
     fn emit(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
@@ -135,10 +121,7 @@ impl GroupsAccumulator for NestedExtremes {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let rows: Vec<usize> = (0..values[0].len()).collect();
-        let mut each = Self::new(self.of.clone(), self.greatest);
-        each.update_batch(values, &rows, filter, rows.len())?;
-        each.state(EmitTo::All)
+        state_of_each_row(Self::new(self.of.clone(), self.greatest), values, filter)
     }
 
     fn size(&self) -> usize {

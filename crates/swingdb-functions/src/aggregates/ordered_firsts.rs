@@ -133,27 +133,12 @@ impl OrderedFirsts {
                 }
             }
         }
-        self.keep(columns, &touched)
-    }
-
-    /// Keeps the rows of this batch to which the groups point.
-    fn keep(&mut self, columns: &[ArrayRef], touched: &[usize]) -> Result<()> {
         if touched.is_empty() {
             return Ok(());
         }
-        let mut taken = Vec::with_capacity(touched.len());
-        for group in touched {
-            let Some(known) = &mut self.groups[*group] else { continue };
-            taken.push(known.place.1 as u64);
-            known.place.1 = taken.len() - 1;
-        }
         let rows = StructArray::try_new(self.fields.clone(), columns.to_vec(), None)?;
-        self.kept.keep(&(Arc::new(rows) as ArrayRef), taken)?;
-        if self.kept.is_sparse(self.groups.len()) {
-            let known = self.groups.iter_mut().flatten();
-            self.kept.compact(&mut known.map(|known| &mut known.place).collect::<Vec<_>>())?;
-        }
-        Ok(())
+        let rows: ArrayRef = Arc::new(rows);
+        self.kept.keep_for(&mut self.groups, &touched, &rows, |known| &mut known.place)
     }
 
     /// The rows of some groups, and which of them have one.

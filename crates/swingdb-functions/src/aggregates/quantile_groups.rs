@@ -16,7 +16,7 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
 use super::group_rows::{Arranged, GroupRows};
 use super::picked::{Fraction, index_at, number_at, order_keys, picked, value_at};
-use crate::aggregates::sum_groups::selected;
+use crate::aggregates::sum_groups::{selected, state_of_each_row};
 
 const MEDIAN: Fraction = Fraction { of: 0.5, is_down: false };
 
@@ -186,10 +186,7 @@ impl<T: ArrowPrimitiveType + Send> GroupsAccumulator for QuantileGroups<T> {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let rows: Vec<usize> = (0..values[0].len()).collect();
-        let mut each = Self::new(self.of.clone(), self.asked.clone());
-        each.update_batch(values, &rows, filter, rows.len())?;
-        each.state(EmitTo::All)
+        state_of_each_row(Self::new(self.of.clone(), self.asked.clone()), values, filter)
     }
 
     fn size(&self) -> usize {
@@ -272,11 +269,8 @@ impl GroupsAccumulator for QuantileRows {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let rows: Vec<usize> = (0..values[0].len()).collect();
-        let mut each =
-            Self { of: self.of.clone(), asked: self.asked.clone(), rows: self.rows.empty() };
-        each.update_batch(values, &rows, filter, rows.len())?;
-        each.state(EmitTo::All)
+        let (of, asked) = (self.of.clone(), self.asked.clone());
+        state_of_each_row(Self { of, asked, rows: self.rows.empty() }, values, filter)
     }
 
     fn size(&self) -> usize {

@@ -87,6 +87,17 @@ pub(crate) fn selected(
     }
 }
 
+/// The state of each row by itself, of groups that have no rows yet.
+pub(super) fn state_of_each_row(
+    mut groups: impl GroupsAccumulator,
+    values: &[ArrayRef],
+    filter: Option<&BooleanArray>,
+) -> Result<Vec<ArrayRef>> {
+    let rows: Vec<usize> = (0..values[0].len()).collect();
+    groups.update_batch(values, &rows, filter, rows.len())?;
+    groups.state(EmitTo::All)
+}
+
 impl GroupsAccumulator for SumGroups {
     fn update_batch(
         &mut self,
